@@ -15,7 +15,7 @@ class ApprovalsConfig(AppConfig):
         from approvals.notifications import subscriptions
         from approvals.notifications.mail_channel import MailChannel
         from approvals.notifications.push_channel import PushChannel
-        from approvals.people import notices, reset_letters, second_operator, ways_in
+        from approvals.people import account_access, notices, reset_letters, second_operator
         from approvals.people.principals import approver_or_operator_named
         from approvals.slack import changes, identities
         from approvals.slack.interactions import handle_click, replies
@@ -35,11 +35,11 @@ class ApprovalsConfig(AppConfig):
         outbox.register(MailChannel())
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
-        sweeper.register_step(ways_in.forget_expired)
+        sweeper.register_step(account_access.forget_expired)
         second_operator.register()
         handle_click.register()
         replies.register()
         doorbell.register_listener(live.ring_live_pages)
-        user_logged_in.connect(ways_in.on_sign_in)
+        user_logged_in.connect(account_access.on_sign_in)
         user_logged_out.connect(live.ring_on_sign_out)
         user_logged_out.connect(subscriptions.end_on_sign_out)

@@ -14,7 +14,7 @@ class LedgerConfig(AppConfig):
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
         from ledger.foundation.redis import doorbell
-        from ledger.tools import changes, checks, mcp_upstreams, pins, watched  # noqa: F401
+        from ledger.tools import changes, checks, mcp_upstreams, pinned_contracts, watched  # noqa: F401
         from ledger.workers import jobs, start_checks, sweeper  # noqa: F401
 
         outbox.register(channel.WebhookChannel())
@@ -23,7 +23,7 @@ class LedgerConfig(AppConfig):
         doorbell.register_bell(pending.wake_supervisors)
         changes.register()
         jobs.register()
-        pins.register()
+        pinned_contracts.register()
         mcp_upstreams.register()
         sweeper.register_job("read_published", watched.read_again, int, watched.due)
         autodiscover_modules("tools")

@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.db.transaction import atomic
 
 from approvals.models import LinkPurpose, Membership, PushSubscription, Role
-from approvals.people import links, notices, ways_in
+from approvals.people import account_access, links, notices
 from approvals.people.principals import name_of, principal_of
 from ledger.events import account_changes
 from ledger.events.account_changes import ChangeKind
@@ -76,7 +76,7 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
     elif kind == ChangeKind.ROLE_REVOKED:
         Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
     elif kind == ChangeKind.ACCESS_RESET:
-        ways_in.end_all(person)
+        account_access.end_all(person)
     elif kind == ChangeKind.PERMISSIONS_CHANGED:
         person.user_permissions.set(Permission.objects.filter(pk__in=details["permissions"]))
     else:
@@ -85,7 +85,7 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
         if kind == ChangeKind.USER_DEACTIVATED:
             PushSubscription.objects.filter(user=person).delete()
             links.end(person)
-            ways_in.end_sessions(person)
+            account_access.end_sessions(person)
         setattr(person, flag, value)
 
 

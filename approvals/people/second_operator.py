@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role
-from approvals.people import independence, rights, ways_in
+from approvals.people import account_access, independence, rights
 from approvals.people.principals import name_of, principal_of, user_of
 from ledger import four_eyes
 from ledger.errors import NotFound
@@ -126,7 +126,7 @@ def lets_decide(request: ChangeRequest) -> bool:
 def knows_way_in(request: ChangeRequest) -> str:
     """The maker of the link by which the person of this role came in, as far as it is known."""
     person = person_of(request)
-    has_come_in = lets_decide(request) and ways_in.is_left(person)
+    has_come_in = lets_decide(request) and account_access.is_left(person)
     return independence.maker_of_link(person) if has_come_in else ""
 
 
@@ -137,12 +137,12 @@ def may_make_link(operator: User, request: ChangeRequest) -> bool:
     """
     person = person_of(request)
     is_theirs = person.is_active and not _is_of_others(person, operator)
-    return is_theirs and lets_decide(request) and not ways_in.is_left(person)
+    return is_theirs and lets_decide(request) and not account_access.is_left(person)
 
 
 def words_of_ended_link(person: User) -> str:
     """Directions to a new link, for who was given a role; empty if they have come in."""
-    if ways_in.is_left(person):
+    if account_access.is_left(person):
         return ""
     return _(
         "Earlier links into the account of %(person)s have ended: whoever made one could have "

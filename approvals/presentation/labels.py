@@ -19,7 +19,7 @@ from ledger.models import Event, Transaction
 from ledger.principals import PERMITS, Principal, Surface
 from ledger.states import EventKind, State
 from ledger.tools.catalogue import permit_tool_of, tool_of
-from ledger.tools.handed_over import function_in
+from ledger.tools.handed_over_calls import function_in
 
 EVENT_LABELS: dict[str, str] = {
     EventKind.PREPARED: gettext_noop("Proposed"),

@@ -18,7 +18,7 @@ from a2a.models import Question, Task
 from approvals.desk import policies, votes
 from approvals.desk.inbox.inbox import Entry
 from approvals.metrics import Metric
-from approvals.presentation import labels, sentences, shown_in_full, states, times
+from approvals.presentation import full_display, labels, sentences, states, times
 from approvals.presentation.amounts import number_written
 from ledger.contracts import results
 from ledger.models import Event, Transaction
@@ -35,7 +35,7 @@ for text_filter in (
     labels.outcome,
     labels.question_outcome,
     labels.undo_words,
-    shown_in_full.missing_texts,
+    full_display.missing_texts,
 ):
     register.filter(text_filter.__name__, text_filter)
 register.simple_tag(times.moment)
@@ -109,7 +109,7 @@ def pretty(value: Any) -> str:
 @register.filter
 def folded(text: Any, is_whole: bool) -> str:
     """The text, shortened as on a folded page unless ``is_whole``."""
-    desk, whole = shown_in_full.SURFACES[shown_in_full.DESK], str(text)
+    desk, whole = full_display.SURFACES[full_display.DESK], str(text)
     lines = whole.split("\n")
     if is_whole or (len(whole) <= desk.part_most and len(lines) <= desk.lines_most):
         return whole
@@ -129,7 +129,7 @@ def further_lines(text: str) -> str:
 
 @register.filter
 def fields_folded(fields: list[labels.Field], is_whole: bool) -> list[labels.Field]:
-    return fields if is_whole else fields[: shown_in_full.SURFACES[shown_in_full.DESK].parts_most]
+    return fields if is_whole else fields[: full_display.SURFACES[full_display.DESK].parts_most]
 
 
 @register.filter

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from a2a.models import Task
 from a2a.states import TaskState
 from approvals.desk import signatures, state_lines
-from approvals.presentation import labels, shown_in_full, states, times
+from approvals.presentation import full_display, labels, states, times
 from approvals.presentation.amounts import number_written
 from approvals.presentation.details import Detail
 from approvals.presentation.sentences import kept_in_words
@@ -20,7 +20,7 @@ from approvals.templatetags.desk import folded, tone
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
 from ledger.states import Ending, EventKind, State
-from ledger.tools import handed_over
+from ledger.tools import handed_over_calls
 
 register = template.Library()
 register.filter("in_title", labels.title_of)
@@ -29,7 +29,7 @@ register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
 register.filter("not_promised", labels.not_promised)
 register.filter("how_it_runs", labels.how_it_runs)
-register.filter("is_for_agent", handed_over.is_for_agent)
+register.filter("is_for_agent", handed_over_calls.is_for_agent)
 register.filter("permit_for", labels.permit_for)
 register.filter("what_now", states.with_next_step)
 register.filter("outcome_words", states.outcome_label)
@@ -61,7 +61,7 @@ def details_folded(details: list[Detail], is_whole: bool) -> list[Detail]:
     """The details that a folded page shows: as many values as the desk shows without asking."""
     if is_whole:
         return details
-    kept, left = [], shown_in_full.SURFACES[shown_in_full.DESK].parts_most
+    kept, left = [], full_display.SURFACES[full_display.DESK].parts_most
     for detail in details:
         if left <= 0:
             break

@@ -41,7 +41,7 @@ from ledger.models import (
     Tenant,
 )
 from ledger.models.agents import ALL_TOOLS
-from ledger.tools import handed_over
+from ledger.tools import handed_over_calls
 from ledger.tools.catalogue import registered_names
 
 
@@ -58,7 +58,7 @@ class KnownTools:
     def clean_tools(self) -> list[str]:
         names: list[str] = self.cleaned_data["tools"] or []
         known = {ALL_TOOLS, *contracts.tools, *contracts.readonly_tools}
-        others = {name for name in names if not handed_over.is_name(name)}
+        others = {name for name in names if not handed_over_calls.is_name(name)}
         if unknown := sorted(others - known - registered_names()):
             raise ValidationError(
                 f"There is no tool named {', '.join(unknown)}. There are: "
@@ -239,7 +239,9 @@ class AgentTokenForm(forms.ModelForm):
         further: list[str] = self.cleaned_data["further_scopes"].split()
         tools = [name.removeprefix(ONE_TOOL) for name in further if name.startswith(ONE_TOOL)]
         known = {*contracts.tools, *contracts.readonly_tools, *registered_names()}
-        if unknown := sorted({name for name in tools if not handed_over.is_name(name)} - known):
+        if unknown := sorted(
+            {name for name in tools if not handed_over_calls.is_name(name)} - known
+        ):
             raise ValidationError(f"There is no tool named {', '.join(unknown)}.")
         if tools and Scope.PROPOSE in self.cleaned_data.get("scopes", []):
             raise ValidationError("The scope propose is for every tool: untick it.")

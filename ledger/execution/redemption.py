@@ -25,7 +25,7 @@ from ledger.models import Agent, Ending, Permit, Transaction, Verdict
 from ledger.principals import PERMITS, SWEEPER, Principal, Surface
 from ledger.seals import intents
 from ledger.states import Reasons, State
-from ledger.tools import catalogue, holds, permits
+from ledger.tools import catalogue, held_tools, permits
 from ledger.tools.permits import PermitTool
 from ledger.transactions import sign_offs
 from ledger.transactions.transitions import FRESH, WorkColumns, advance
@@ -238,7 +238,7 @@ def _why_not(row: Transaction) -> str:
     same = Transaction.objects.filter(tenant=row.tenant, operation_key=row.operation_key)
     if same.with_late_receipt().exists():
         return "A late receipt of the same operation waits for an operator."
-    if holds.why_held(row.tenant, row.tool):
+    if held_tools.why_held(row.tenant, row.tool):
         return "The tool is held: an operator has to look at it first."
     agent = Principal.parse(row.proposed_by)
     is_active = Agent.objects.filter(tenant=row.tenant, slug=agent.slug, is_active=True).exists()

@@ -16,7 +16,7 @@ from ledger.models import ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
 from ledger.seals import intents
 from ledger.tools import manifests, registrations
-from ledger.tools.loosening import loosened
+from ledger.tools.manifest_changes import loosened
 from ledger.tools.manifests import Manifest
 from ledger.tools.registrations import Overtaken
 

@@ -30,7 +30,7 @@ from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.seals import seals
 from ledger.seals.seals import Link
 from ledger.states import EventKind, Reasons, State
-from ledger.tools import handed_over, holds
+from ledger.tools import handed_over_calls, held_tools
 from ledger.transactions import reviews, sign_offs
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import FRESH, advance
@@ -186,7 +186,7 @@ def _advance(
     if len(approvers) < row.quorum and vote.by != POLICY:
         return advance(row.pk, states.RECORD_APPROVAL, **event)
     signed_off = advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **event)
-    return _hand_over(signed_off) if handed_over.is_for_agent(row) else signed_off
+    return _hand_over(signed_off) if handed_over_calls.is_for_agent(row) else signed_off
 
 
 def _hand_over(row: Transaction) -> Transaction:
@@ -223,7 +223,7 @@ def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> Non
 
 def _check_is_not_held(row: Transaction) -> None:
     """Raises ``ToolHeld``: nobody signs off what may be something else by now."""
-    if why := holds.why_held(row.tenant, row.tool):
+    if why := held_tools.why_held(row.tenant, row.tool):
         text = Sentence("{tool} is held. {why}", tool=row.tool, why=Sentence(why))
         raise ToolHeld(text, snapshot=row)
 

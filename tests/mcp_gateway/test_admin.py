@@ -7,7 +7,7 @@ import pytest
 from ledger.models import ChangeRequest, Event, McpUpstream, UpstreamTool
 from ledger.tools import manifests, mcp_upstreams, watched
 from ledger.tools.catalogue import readonly_named, tool_named
-from ledger.tools.loosening import loosened
+from ledger.tools.manifest_changes import loosened
 from tests.http_tools.test_tool_admin import operator
 from tests.mcp_gateway.conftest import gateway, read_again
 from tests.mcp_gateway.upstreams import REFUND

@@ -17,11 +17,11 @@ class HumanLayerConfig(AppConfig):
         from ledger.delivery.webhooks import channel
         from ledger.events import account_changes, outbox
         from ledger.proof import retention
-        from ledger.tools import handed_over
+        from ledger.tools import handed_over_calls
         from ledger.workers import start_checks
 
         bindings.register()
-        handed_over.register(tool.NAMESPACE)
+        handed_over_calls.register(tool.NAMESPACE)
         origins.register_requests(asked_as.of_transaction)
         outbox.register(webhooks.ContactChannel())
         channel.register_form(webhooks.CallForm())

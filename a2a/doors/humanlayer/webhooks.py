@@ -18,7 +18,7 @@ from ledger.events.outbox import HttpChannel, Owed
 from ledger.foundation.http_out.safe_http import Post
 from ledger.models import Agent, Delivery, Event, IdempotencyKey, Transaction
 from ledger.principals import Principal, PrincipalKind
-from ledger.tools.handed_over import is_for_agent
+from ledger.tools.handed_over_calls import is_for_agent
 from ledger.transactions.coordinator import PREPARE_ROUTE
 
 CALL, CONTACT = "function_call.completed", "human_contact.completed"

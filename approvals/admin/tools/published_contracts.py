@@ -9,11 +9,11 @@ from approvals.admin.tools.tool_pages import contract_differences
 from ledger.admin.base import pretty
 from ledger.models import RegisteredTool
 from ledger.principals import Principal, Surface
-from ledger.tools import pins, registrations
+from ledger.tools import pinned_contracts, registrations
 from ledger.tools.http import published
 from ledger.tools.http.published import Unusable
 from ledger.tools.manifests import HttpManifest
-from ledger.tools.pins import NotPinned
+from ledger.tools.pinned_contracts import NotPinned
 
 
 def act(
@@ -26,16 +26,16 @@ def act(
     sha256 = posted.get("sha256", "")
     match posted.get("act"):
         case "read":
-            return pins.read_now(row)
+            return pinned_contracts.read_now(row)
         case "pin":
-            contract = pins.read_now(row)
+            contract = pinned_contracts.read_now(row)
             if published.digest_of(contract) != sha256:
                 raise NotPinned("It publishes something else by now: look at it again.")
-            pins.pin(row, contract, by=by, via=via)
+            pinned_contracts.pin(row, contract, by=by, via=via)
         case "accept":
-            pins.accept(row, sha256=sha256, by=by, via=via)
+            pinned_contracts.accept(row, sha256=sha256, by=by, via=via)
         case "unpin":
-            pins.unpin(row, by=by, via=via)
+            pinned_contracts.unpin(row, by=by, via=via)
     return None
 
 

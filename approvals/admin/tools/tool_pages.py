@@ -13,7 +13,7 @@ from ledger import four_eyes
 from ledger.models import ChangeRequest, RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Surface
 from ledger.tools import changes, manifests, registrations
-from ledger.tools.loosening import loosened
+from ledger.tools.manifest_changes import loosened
 from ledger.tools.manifests import Manifest, ManifestRefused
 from ledger.tools.registrations import Refused
 

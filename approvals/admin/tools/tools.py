@@ -24,7 +24,7 @@ from ledger.errors import LedgerError
 from ledger.models import ChangeRequest, RegisteredTool, Tenant
 from ledger.tools import changes, manifests, registrations
 from ledger.tools.manifests import ManifestRefused
-from ledger.tools.pins import NotPinned
+from ledger.tools.pinned_contracts import NotPinned
 from ledger.tools.registrations import Refused
 
 BEGINNING = """\

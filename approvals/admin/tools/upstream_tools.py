@@ -21,7 +21,7 @@ from ledger.errors import LedgerError
 from ledger.foundation.characters import cleaned
 from ledger.models import McpUpstream, RegisteredTool, UpstreamTool, UpstreamToolState
 from ledger.tools import mcp_upstreams, registrations, watched
-from ledger.tools.loosening import loosened
+from ledger.tools.manifest_changes import loosened
 from ledger.tools.mcp_upstreams import UpstreamRefused
 from ledger.tools.registrations import Refused
 

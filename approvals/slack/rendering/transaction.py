@@ -53,7 +53,7 @@ from approvals.slack.rendering.usual import usual
 from ledger import contracts
 from ledger.models import Transaction
 from ledger.states import State
-from ledger.tools import handed_over
+from ledger.tools import handed_over_calls
 from ledger.tools.catalogue import tool_of, why_held
 
 
@@ -231,7 +231,7 @@ def _origin(row: Transaction) -> Iterator[Block]:
                 audience=audience
             )
         )
-    if handed_over.is_for_agent(row):
+    if handed_over_calls.is_for_agent(row):
         origin.append(_("the agent runs this itself; no receipt comes back"))
     elif asked_as := origins.asked_as(row):
         text = _("asked for as {function}; Assent carries this out, the agent's own does not run")

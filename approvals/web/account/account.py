@@ -20,8 +20,9 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.http.preferences import formats_of
 from approvals.models import CompanyIdentity, Preferences, Theme
-from approvals.notifications import wishes
+from approvals.notifications import notification_settings
 from approvals.people import (
+    account_access,
     accounts,
     company_sign_in,
     own_address,
@@ -30,7 +31,6 @@ from approvals.people import (
     record,
     reset_letters,
     second_steps,
-    ways_in,
 )
 from approvals.presentation import amounts
 from approvals.presentation.sentences import refusal_in_words
@@ -38,8 +38,8 @@ from approvals.slack import is_configured as slack_is_configured
 from approvals.web import live
 from approvals.web.account import notifications
 from approvals.web.requests import roles_of_request
-from approvals.web.sign_in import entering
-from approvals.web.sign_in.entering import confirmed_person, person_of
+from approvals.web.sign_in import authentication
+from approvals.web.sign_in.authentication import confirmed_person, person_of
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger.errors import LimitReached, NotPossible
 from ledger.events.account_changes import ChangeKind
@@ -137,10 +137,10 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
         "codes_left": second_steps.codes_left(person),
         "company": settings.OIDC_NAME if company_sign_in.is_configured() else "",
         "identity": CompanyIdentity.objects.filter(user=person).first(),
-        "sessions": ways_in.sessions_of(person),
+        "sessions": account_access.sessions_of(person),
         "this_session": request.session.session_key,
         "has_slack_set_up": slack_is_configured(),
-        "was_confirmed": entering.was_confirmed(request),
+        "was_confirmed": authentication.was_confirmed(request),
         **_notifications(request),
         **forms_in_error,
     }
@@ -148,7 +148,9 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
 
 
 def _notifications(request: HttpRequest) -> dict[str, Any]:
-    form = notifications.NotificationsForm(instance=wishes.settings_of(person_of(request)))
+    form = notifications.NotificationsForm(
+        instance=notification_settings.settings_of(person_of(request))
+    )
     return notifications.context_of(request, form, roles_of_request(request))
 
 
@@ -244,7 +246,7 @@ def end_session(request: HttpRequest, session_id: int) -> HttpResponse:
 def _end(request: HttpRequest, **which: Any) -> HttpResponse:
     person = person_of(request)
     with atomic():
-        ended = ways_in.end_sessions(person, **which)
+        ended = account_access.end_sessions(person, **which)
         if ended:
             by = principal_of(person)
             record(person, ChangeKind.SESSIONS_ENDED, by=by, via=Surface.WEB, sessions=len(ended))
@@ -265,7 +267,9 @@ def _end(request: HttpRequest, **which: Any) -> HttpResponse:
 def confirm(request: HttpRequest) -> HttpResponse:
     """Ask again who it is: for the second step, where there is one, else for the password."""
     person = person_of(request)
-    there = entering.safe(request, request.GET.get("next", "") or request.POST.get("next", ""))
+    there = authentication.safe(
+        request, request.GET.get("next", "") or request.POST.get("next", "")
+    )
     wants_code = second_steps.are_wanted(person)
     context: dict[str, Any] = {
         "next": there,
@@ -279,7 +283,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
     status = 429
     try:
         if _is_right(request, person, wants_code):
-            entering.confirmed(request)
+            authentication.confirmed(request)
             return redirect(there)
         status, problem = 422, _("This code is wrong.") if wants_code else _("Wrong password.")
     except LimitReached as refusal:
@@ -298,8 +302,8 @@ def _is_connected(person: User) -> bool:
 
 def _is_right(request: HttpRequest, person: User, wants_code: bool) -> bool:
     if wants_code:
-        return entering.check_code(request, person, request.POST.get("code", ""))
-    address, key = entering.address_of(request), str(person.pk)
+        return authentication.check_code(request, person, request.POST.get("code", ""))
+    address, key = authentication.address_of(request), str(person.pk)
     rates.attempt_code(address, key)
     with hashing_turn():
         is_right = person.has_usable_password() and person.check_password(

@@ -22,15 +22,15 @@ from a2a.models import Question
 from approvals.http.preferences import TIME_ZONE_COOKIE
 from approvals.models import About, NotificationSettings, PushSubscription, Role
 from approvals.notifications import (
-    concerns,
     mail_channel,
     mails,
+    notification_settings,
     push_channel,
+    subjects,
     subscriptions,
     texts,
-    wishes,
 )
-from approvals.notifications.concerns import Item
+from approvals.notifications.subjects import Item
 from approvals.notifications.subscriptions import Browser, SubscriptionRefused
 from approvals.people import principal_of, record
 from approvals.web.requests import roles_of_request, tenants_of_request
@@ -74,7 +74,7 @@ class NotificationsForm(forms.ModelForm):  # type: ignore[type-arg]
 def notifications(request: HttpRequest) -> HttpResponse:
     """Show the choices; keep them when they are sent."""
     person = cast(User, request.user)
-    chosen = wishes.settings_of(person)
+    chosen = notification_settings.settings_of(person)
     if request.method != "POST":
         return _page(request, NotificationsForm(instance=chosen))
     form = NotificationsForm(request.POST, instance=chosen)
@@ -170,7 +170,11 @@ def test(request: HttpRequest) -> HttpResponse:
     event = subscriptions.last_change_of(person)
     browsers = PushSubscription.objects.filter(user=person)
     to = [(push_channel.NAME, browser.pk) for browser in browsers]
-    if mail_channel.is_configured() and person.email and wishes.settings_of(person).mail:
+    if (
+        mail_channel.is_configured()
+        and person.email
+        and notification_settings.settings_of(person).mail
+    ):
         to.append((mail_channel.NAME, person.pk))
     if event is None or not to:
         messages.error(request, _("Turn notifications on first: you are told nowhere yet."))
@@ -216,7 +220,7 @@ def not_now(request: HttpRequest) -> HttpResponse:
 def _zone_of_quiet_hours(settings: NotificationSettings) -> str:
     """The one that they have; before anything was saved, the one that they will get."""
     return (
-        str(wishes.zone_of(settings))
+        str(notification_settings.zone_of(settings))
         if settings.time_zone
         else timezone.get_current_timezone_name()
     )
@@ -246,14 +250,14 @@ def is_to_be_offered(request: HttpRequest) -> bool:
 def due(request: HttpRequest) -> HttpResponse:
     """Of these transactions and tasks, those that an open desk in a hidden tab should show now."""
     person = cast(User, request.user)
-    chosen, now = wishes.settings_of(person), timezone.now()
+    chosen, now = notification_settings.settings_of(person), timezone.now()
     ids = [key for text in request.GET.getlist("id")[:MOST_DUE] if (key := id_or_none(text))]
-    if chosen._state.adding or wishes.quiet_until(chosen, now):
+    if chosen._state.adding or notification_settings.quiet_until(chosen, now):
         return JsonResponse({"show": []})
     items = [
         item
         for item in _items(ids, tenants_of_request(request))
-        if wishes.wants(chosen, item) and concerns.waits_for(item, person, now)
+        if notification_settings.wants(chosen, item) and subjects.waits_for(item, person, now)
     ]
     shown = [
         push_channel.message_of(
@@ -270,7 +274,7 @@ def _items(ids: list[UUID], tenants: frozenset[str]) -> list[Item]:
     rows = Transaction.objects.for_tenants(tenants).filter(
         pk__in=ids, state__in=[State.PREPARED, State.IN_DOUBT]
     )
-    items = [concerns.item_as_it_is(row) for row in rows.prefetch_related("decisions")]
+    items = [subjects.item_as_it_is(row) for row in rows.prefetch_related("decisions")]
     asked = Question.objects.for_tenants(tenants).waiting().filter(task__in=ids)
     questions = [Item(About.QUESTION, row) for row in asked.select_related("task")]
-    return [item for item in items if concerns.is_for_people(item)] + questions
+    return [item for item in items if subjects.is_for_people(item)] + questions

@@ -27,7 +27,7 @@ from approvals.desk.inbox import neighbours
 from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.people import name_of, principal_of
-from approvals.presentation import details, labels, shown_in_full
+from approvals.presentation import details, full_display, labels
 from approvals.presentation.sentences import refusal_in_words
 from approvals.web.forms import (
     ApproveForm,
@@ -189,7 +189,7 @@ def _viewer(request: HttpRequest) -> str:
 
 def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     """The part of it that the page shows; only the page with everything has the proof of it."""
-    as_opened = shown_in_full.coverage(row, shown_in_full.DESK)
+    as_opened = full_display.coverage(row, full_display.DESK)
     is_whole = as_opened.is_complete or WHOLE in request.GET or row.state != State.PREPARED
     # Kept in every address of the page, so that a refresh does not fold it again.
     query = f"?{WHOLE}=1" if WHOLE in request.GET else ""
@@ -198,8 +198,8 @@ def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "is_whole": is_whole,
         "address": reverse("desk:transaction", args=[row.pk]) + query,
         "query": query,
-        "proof": shown_in_full.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
-        "warnings_most": shown_in_full.SURFACES[shown_in_full.DESK].warnings_most,
+        "proof": full_display.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
+        "warnings_most": full_display.SURFACES[full_display.DESK].warnings_most,
     }
 
 

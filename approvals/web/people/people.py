@@ -26,6 +26,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Membership, Role
 from approvals.people import (
+    account_access,
     accounts,
     event_details,
     links,
@@ -34,10 +35,9 @@ from approvals.people import (
     notices,
     principal_of,
     second_operator,
-    ways_in,
 )
 from approvals.presentation.sentences import in_words, refusal_and_hint
-from approvals.web.sign_in import entering
+from approvals.web.sign_in import authentication
 from ledger import four_eyes, principals
 from ledger.errors import LedgerError, LimitReached
 from ledger.events import account_changes
@@ -289,7 +289,7 @@ def password(request: HttpRequest) -> HttpResponse:
     """
     person = cast(User, request.user)
     has_one = person.has_usable_password()
-    if not has_one and not entering.was_confirmed(request):
+    if not has_one and not authentication.was_confirmed(request):
         return redirect(f"{reverse('desk:account-confirm')}?next={request.path}")
     form_of: Any = PasswordChangeForm if has_one else SetPasswordForm
     form = form_of(person, request.POST or None)
@@ -305,7 +305,7 @@ def password(request: HttpRequest) -> HttpResponse:
             person, form.cleaned_data["new_password1"], by=principal_of(person), via=Surface.WEB
         )
         update_session_auth_hash(request, person)
-        ways_in.remember_session(request, person)
+        account_access.remember_session(request, person)
         messages.success(request, _("Your password is changed. Every other session was ended."))
         return redirect("desk:password")
     status = 422 if form.errors else 200
@@ -314,7 +314,7 @@ def password(request: HttpRequest) -> HttpResponse:
 
 def _is_valid(request: HttpRequest, form: Any) -> bool:
     """Look at the passwords. An old one that is wrong counts as a wrong code: ``LimitReached``."""
-    address, key = entering.address_of(request), str(request.user.pk)
+    address, key = authentication.address_of(request), str(request.user.pk)
     rates.attempt_code(address, key)
     is_valid: bool = form.is_valid()
     if "old_password" not in form.errors:

@@ -23,7 +23,7 @@ from django.views.decorators.http import require_POST, require_safe
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role
 from approvals.people import accounts, principal_of, second_operator
-from approvals.web.sign_in.entering import person_of
+from approvals.web.sign_in.authentication import person_of
 from ledger.models import Tenant
 from ledger.principals import Surface
 

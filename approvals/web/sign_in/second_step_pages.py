@@ -12,11 +12,11 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from approvals.people import company_sign_in, passkeys, second_steps, ways_in
+from approvals.people import account_access, company_sign_in, passkeys, second_steps
 from approvals.presentation.sentences import refusal_in_words
 from approvals.web import qr_code
-from approvals.web.sign_in import entering
-from approvals.web.sign_in.entering import confirmed_person, person_of
+from approvals.web.sign_in import authentication
+from approvals.web.sign_in.authentication import confirmed_person, person_of
 from ledger.errors import LimitReached, NotPossible
 from ledger.limits import rates
 
@@ -31,12 +31,12 @@ def app(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _add_app(request)
     secret = second_steps.new_secret()
-    entering.keep_secret(request, SECRET, secret)
+    authentication.keep_secret(request, SECRET, secret)
     return render(request, "account/app.html", _app_context(person, secret))
 
 
 def _add_app(request: HttpRequest) -> HttpResponse:
-    person, secret = person_of(request), entering.kept_secret(request, SECRET)
+    person, secret = person_of(request), authentication.kept_secret(request, SECRET)
     if not secret:
         return redirect("desk:account-app")
     codes = second_steps.add_app(person, secret, request.POST.get("code", ""))
@@ -67,7 +67,7 @@ def show_new(request: HttpRequest, codes: list[str], message: str) -> HttpRespon
     messages.success(request, message)
     if not codes:
         return redirect("desk:account")
-    entering.keep_secret(request, NEW_CODES, " ".join(codes))
+    authentication.keep_secret(request, NEW_CODES, " ".join(codes))
     return redirect("desk:account-codes")
 
 
@@ -75,7 +75,7 @@ def show_new(request: HttpRequest, codes: list[str], message: str) -> HttpRespon
 @require_safe
 def codes(request: HttpRequest) -> HttpResponse:
     """The new recovery codes, once."""
-    new = entering.kept_secret(request, NEW_CODES).split()
+    new = authentication.kept_secret(request, NEW_CODES).split()
     request.session.pop(NEW_CODES, None)
     return (
         render(request, "account/codes.html", {"codes": new}) if new else redirect("desk:account")
@@ -100,11 +100,11 @@ def passkey_options(request: HttpRequest) -> HttpResponse:
     """Let the browser make a passkey, or use one to confirm."""
     person = person_of(request)
     if request.POST.get("for") == "confirm":
-        return entering.challenge(request, *passkeys.begin_using(person))
-    if not entering.was_confirmed(request):
+        return authentication.challenge(request, *passkeys.begin_using(person))
+    if not authentication.was_confirmed(request):
         return JsonResponse({"location": _to_confirm()}, status=403)
     try:
-        return entering.challenge(request, *passkeys.begin_adding(person))
+        return authentication.challenge(request, *passkeys.begin_adding(person))
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
 
@@ -116,9 +116,9 @@ def _to_confirm() -> str:
 @login_required
 @require_POST
 def add_passkey(request: HttpRequest) -> HttpResponse:
-    if not entering.was_confirmed(request):
+    if not authentication.was_confirmed(request):
         return JsonResponse({"location": _to_confirm()}, status=403)
-    answer, name = entering.answer_to_challenge(request), request.POST.get("name", "")
+    answer, name = authentication.answer_to_challenge(request), request.POST.get("name", "")
     try:
         new = passkeys.add(person_of(request), *answer, name)
     except NotPossible as refusal:
@@ -131,7 +131,7 @@ def add_passkey(request: HttpRequest) -> HttpResponse:
 @require_POST
 def remove_passkey(request: HttpRequest, passkey_id: int) -> HttpResponse:
     person = person_of(request)
-    if not ways_in.is_left(person, without_passkey=passkey_id):
+    if not account_access.is_left(person, without_passkey=passkey_id):
         return _last_way_in(request)
     if not passkeys.remove(person, passkey_id):
         raise Http404
@@ -143,23 +143,23 @@ def remove_passkey(request: HttpRequest, passkey_id: int) -> HttpResponse:
 @require_POST
 def confirm_passkey(request: HttpRequest) -> HttpResponse:
     """Prove again who one is, with a passkey of one's own."""
-    address, person = entering.address_of(request), person_of(request)
+    address, person = authentication.address_of(request), person_of(request)
     try:
         rates.attempt_code(address, str(person.pk))
     except LimitReached:
         return JsonResponse({"problem": _("Too many attempts failed. Wait a minute.")}, status=429)
-    if passkeys.person_of(*entering.answer_to_challenge(request)) != person:
+    if passkeys.person_of(*authentication.answer_to_challenge(request)) != person:
         return JsonResponse({"problem": _("This passkey is not yours.")}, status=422)
     rates.code_was_right(address, str(person.pk))
-    entering.confirmed(request)
-    return JsonResponse({"location": entering.safe(request, request.POST.get("next", ""))})
+    authentication.confirmed(request)
+    return JsonResponse({"location": authentication.safe(request, request.POST.get("next", ""))})
 
 
 @confirmed_person
 @require_POST
 def disconnect_company(request: HttpRequest) -> HttpResponse:
     person = person_of(request)
-    if not ways_in.is_left(person, without_company=True):
+    if not account_access.is_left(person, without_company=True):
         return _last_way_in(request)
     if not company_sign_in.disconnect(person):
         raise Http404

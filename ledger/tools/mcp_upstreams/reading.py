@@ -16,7 +16,7 @@ from ledger.foundation.characters import cleaned
 from ledger.foundation.http_out.safe_http import Credentials, CredentialUnusable
 from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState, Watched
 from ledger.principals import Surface, system
-from ledger.tools import credentials, holds, watched
+from ledger.tools import credentials, held_tools, watched
 from ledger.tools.mcp import client, definitions
 from ledger.tools.mcp.client import Talk
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved
@@ -119,7 +119,7 @@ def hold_row(
     via: Surface = Surface.SYSTEM,
 ) -> None:
     row.state, row.why, row.changed_at = state, why, Now()
-    holds.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)
+    held_tools.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)
 
 
 def register() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from a2a.doors.humanlayer.calls import bound_calls, function_calls
 from a2a.origins import AskedAs
 from ledger.models import Transaction
-from ledger.tools.handed_over import is_for_agent
+from ledger.tools.handed_over_calls import is_for_agent
 
 
 def of_transaction(row: Transaction) -> AskedAs | None:

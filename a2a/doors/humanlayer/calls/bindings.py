@@ -22,7 +22,7 @@ from ledger.events import account_changes
 from ledger.models import Agent, ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
 from ledger.tools.catalogue import last_named, tool_named
-from ledger.tools.loosening import loosened_terms
+from ledger.tools.manifest_changes import loosened_terms
 from ledger.tools.permits import PermitTool
 
 KIND = "function"

@@ -28,7 +28,7 @@ from ledger.errors import IdempotencyKeyReused, NotFound
 from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
 from ledger.principals import Surface
 from ledger.states import Ending, State
-from ledger.tools.handed_over import is_for_agent
+from ledger.tools.handed_over_calls import is_for_agent
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
 from ledger.transactions.outcomes import outcome_of

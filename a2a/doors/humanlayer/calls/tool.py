@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ledger.contracts import Contract, Plan
 from ledger.errors import InvalidRequest
-from ledger.tools.handed_over import HandedOverTool, Namespace
+from ledger.tools.handed_over_calls import HandedOverTool, Namespace
 
 PREFIX = "humanlayer."
 NAME_MAX = 80  # characters

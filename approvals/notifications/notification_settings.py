@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 
 from approvals.http.preferences import preferences_of, zone_named
 from approvals.models import About, NotificationSettings
-from approvals.notifications.concerns import Item
+from approvals.notifications.subjects import Item
 
 
 def settings_of(person: User) -> NotificationSettings:
