@@ -17,7 +17,7 @@ class ApprovalsConfig(AppConfig):
         from approvals.notifications.push_channel import PushChannel
         from approvals.people import reset_letters, second_operator
         from approvals.people.principals import approver_or_operator_named
-        from approvals.people.sign_in import ways_in
+        from approvals.people.sign_in import account_access
         from approvals.web import live
         from ledger.events import outbox
         from ledger.foundation import doorbell
@@ -27,9 +27,9 @@ class ApprovalsConfig(AppConfig):
         outbox.register(MailChannel())
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
-        register_step(ways_in.forget_expired)
+        register_step(account_access.forget_expired)
         second_operator.register()
         doorbell.register_listener(live.ring_live_pages)
-        user_logged_in.connect(ways_in.on_sign_in)
+        user_logged_in.connect(account_access.on_sign_in)
         user_logged_out.connect(live.ring_on_sign_out)
         user_logged_out.connect(subscriptions.end_on_sign_out)

@@ -14,7 +14,7 @@ class LedgerConfig(AppConfig):
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
         from ledger.foundation import doorbell
-        from ledger.tools import checks, mcp_upstreams, pins, watched  # noqa: F401
+        from ledger.tools import checks, mcp_upstreams, pinned_contracts, watched  # noqa: F401
         from ledger.tools.registrations import changes
         from ledger.workers import jobs, register_job, start_checks  # noqa: F401
 
@@ -24,7 +24,7 @@ class LedgerConfig(AppConfig):
         doorbell.register_bell(pending.wake_supervisors)
         changes.register()
         jobs.register()
-        pins.register()
+        pinned_contracts.register()
         mcp_upstreams.register()
         register_job("read_published", watched.read_again, int, watched.due)
         autodiscover_modules("tools")

@@ -18,7 +18,7 @@ class State(TextChoices):
     COMMITTED = "committed", Sentence("done")
     HANDED_OVER = "handed_over", Sentence("handed to the agent")
     IN_DOUBT = "in_doubt", Sentence("in doubt")
-    ROLLING_BACK = "rolling_back", Sentence("letting go of what was held")
+    ROLLING_BACK = "rolling_back", Sentence("releasing what was held")
     ABORTED = "aborted", Sentence("ended without any effect")
     FAILED = "failed", Sentence("failed, nothing was done")
     COMPENSATING = "compensating", Sentence("being compensated")
@@ -26,7 +26,7 @@ class State(TextChoices):
 
 
 class Ending(TextChoices):
-    """Why a transaction was let go of."""
+    """Ways in which a transaction ends without an effect."""
 
     REJECTED = "rejected", Sentence("rejected")
     EXPIRED = "expired", Sentence("expired")
@@ -99,12 +99,12 @@ class EventKind(TextChoices):
     RETRIED = "retried", Sentence("Run again with the same operation key")
     RETRY_ORDERED = "retry_ordered", Sentence("Another run was ordered")
     DISPROVED = "disproved", Sentence("Found that nothing happened")
-    ABORTED = "aborted", Sentence("Everything held was let go of")
-    FAILURE_SETTLED = "failure_settled", Sentence("Everything held was let go of")
-    LET_GO_BY_HAND = "let_go_by_hand", Sentence("What was held was let go of by hand")
+    ABORTED = "aborted", Sentence("Everything held was released")
+    FAILURE_SETTLED = "failure_settled", Sentence("Everything held was released")
+    LET_GO_BY_HAND = "let_go_by_hand", Sentence("What was held was released by hand")
     FAILURE_LET_GO_BY_HAND = (
         "failure_let_go_by_hand",
-        Sentence("What was held was let go of by hand"),
+        Sentence("What was held was released by hand"),
     )
     RECEIPT_KEPT = "receipt_kept", Sentence("The late receipt is true: committed")
     COMPENSATION_STARTED = "compensation_started", Sentence("Compensation asked for")
@@ -135,7 +135,7 @@ class Outcome(TextChoices):
     NOT_OURS = "not_ours", Sentence("not ours")
     DEALT_WITH = "dealt_with", Sentence("dealt with")
     WITHDRAW = "withdraw", Sentence("withdraw")
-    LET_GO = "let_go", Sentence("let go")
+    LET_GO = "let_go", Sentence("released by hand")
     DECLINE = "decline", Sentence("decline")
     COMPENSATE = "compensate", Sentence("compensate")
 

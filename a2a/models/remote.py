@@ -56,7 +56,8 @@ class Mirror(models.Model):
     secret = SecretField()
     is_over = models.BooleanField(default=False)
     look_at = models.DateTimeField(db_default=Now())
-    # Until then one worker holds it (a2a.remote.holds); a push may change look_at, never this.
+    # Until then one worker holds it (a2a.remote.mirror_leases); a push may change look_at, and
+    # never this.
     busy_until = models.DateTimeField(null=True)
     hold = models.PositiveIntegerField(default=0)
     unchanged_looks = models.PositiveSmallIntegerField(default=0)

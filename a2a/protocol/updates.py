@@ -59,8 +59,8 @@ def snapshots(ids: list[UUID]) -> list[Snapshot | None]:
         last = Event.objects.filter(subject__in=set(ids)).order_by()
         numbers = dict(last.values_list("subject").annotate(Max("seq")))
         rendered = render_all(set(ids))
-    found = {task.pk: Snapshot(body, numbers.get(task.pk, 0)) for task, body in rendered}
-    return [found.get(pk) for pk in ids]
+    snapshots_by_id = {task.pk: Snapshot(body, numbers.get(task.pk, 0)) for task, body in rendered}
+    return [snapshots_by_id.get(pk) for pk in ids]
 
 
 def render_all(ids: Iterable[UUID]) -> list[tuple[Task, Json]]:
@@ -93,8 +93,8 @@ def _visible_columns(ids: set[UUID]) -> dict[UUID, Task]:
 def states(ids: list[UUID]) -> list[TaskState | None]:
     """The state of each task as its client is told; ``None`` for one that is missing."""
     tasks = _tasks_with_questions(set(ids))
-    found = {pk: _state_for_client(task) for pk, task in tasks.items()}
-    return [found.get(pk) for pk in ids]
+    states_by_id = {pk: _state_for_client(task) for pk, task in tasks.items()}
+    return [states_by_id.get(pk) for pk in ids]
 
 
 def updates_since(requests: list[Since]) -> list[Updates | None]:

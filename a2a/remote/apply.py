@@ -13,7 +13,7 @@ from django.utils import timezone
 from a2a import states, tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Mirror, RemoteAgent, Task
-from a2a.remote import holds
+from a2a.remote import mirror_leases
 from a2a.states import TaskReasons, TaskState
 from a2a.tasks import questions
 from a2a.validation import refuse_unstorable
@@ -37,11 +37,11 @@ def apply(mirror: Mirror, theirs: RemoteTask) -> None:
     is_changed = theirs.digest != mirror.last_seen
     with suppress(TaskNotPossible):
         _apply_state(mirror, theirs, is_changed)
-    unchanged = 0 if is_changed else min(mirror.unchanged_looks + 1, holds.MOST_COUNTED)
-    holds.held(mirror).update(
+    unchanged = 0 if is_changed else min(mirror.unchanged_looks + 1, mirror_leases.MOST_COUNTED)
+    mirror_leases.held(mirror).update(
         last_seen=theirs.digest,
         unchanged_looks=unchanged,
-        look_at=holds.poll_after(mirror, holds.BACKOFF.wait(unchanged + 1)),
+        look_at=mirror_leases.poll_after(mirror, mirror_leases.BACKOFF.wait(unchanged + 1)),
     )
 
 
@@ -57,7 +57,7 @@ def _apply_state(mirror: Mirror, theirs: RemoteTask, is_changed: bool) -> None:
             reason = text or TaskReasons.REMOTE_CANCELED()
             code = Reason.REMOTE_FAILED
             tasks.end(mirror.task_id, states.CANCEL, by=by, via=VIA, code=code, reason=reason)
-            holds.held(mirror).update(is_over=True)
+            mirror_leases.held(mirror).update(is_over=True)
         case TaskState.INPUT_REQUIRED if is_changed:
             _ask(mirror, theirs, by)
         case TaskState.AUTH_REQUIRED if is_changed:
@@ -104,7 +104,7 @@ def _complete(mirror: Mirror, theirs: RemoteTask, by: Principal) -> None:
         refuse_unstorable(artifact.parts)
     result = _result_of(theirs.artifacts)
     tasks.finish(mirror.task_id, by=by, via=VIA, result=result, artifacts=whole)
-    holds.held(mirror).update(is_over=True)
+    mirror_leases.held(mirror).update(is_over=True)
 
 
 def _result_of(artifacts: list[dict[str, Any]]) -> Any:
@@ -127,7 +127,7 @@ def end(mirror: Mirror, code: Reason, reason: str) -> None:
         asks = Task.objects.filter(pk=mirror.task_id, state=TaskState.INPUT_REQUIRED).exists()
         move = states.CANCEL if asks else states.FAIL
         tasks.end(mirror.task_id, move, by=by, via=VIA, code=code, reason=reason)
-    holds.held(mirror).update(is_over=True)
+    mirror_leases.held(mirror).update(is_over=True)
 
 
 def retry_later(mirror: Mirror, failure: Exception) -> None:
@@ -143,12 +143,12 @@ def retry_later(mirror: Mirror, failure: Exception) -> None:
         note = f"The remote agent does not answer; trying again. {text}"
         with suppress(TaskNotPossible):
             tasks.report_note(mirror.task_id, note, by=principal_of(mirror.remote), via=VIA)
-    failures = min(mirror.unchanged_looks + 1, holds.MOST_COUNTED)
-    wait = min(holds.BACKOFF.wait(failures), timedelta(seconds=settings.REMOTE_LOST_S / 2))
-    holds.held(mirror).update(
+    failures = min(mirror.unchanged_looks + 1, mirror_leases.MOST_COUNTED)
+    wait = min(mirror_leases.BACKOFF.wait(failures), timedelta(seconds=settings.REMOTE_LOST_S / 2))
+    mirror_leases.held(mirror).update(
         failing_since=since,
         unchanged_looks=failures,
-        look_at=holds.poll_after(mirror, wait),
+        look_at=mirror_leases.poll_after(mirror, wait),
     )
 
 

@@ -1,7 +1,7 @@
 """Tasks that a remote agent does: sent there, polled, and applied here.
 
 A poll is level-triggered: it brings our task to the state that theirs has now. One worker at a time
-polls (``a2a.remote.holds``). A message has the same id each time that it is sent.
+polls (``a2a.remote.mirror_leases``). A message has the same id each time that it is sent.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db.transaction import atomic
 from a2a import tasks
 from a2a.errors import Reason, TaskNotPossible
 from a2a.models import Mirror, Question, QuestionState, Task
-from a2a.remote import apply, calls, holds, outgoing
+from a2a.remote import apply, calls, mirror_leases, outgoing
 from a2a.remote.apply import VIA, principal_of
 from a2a.states import FINAL, TaskReasons, TaskState
 from a2a.wire import RemoteTask, TaskUnknown
@@ -31,7 +31,7 @@ def due() -> list[UUID]:
     unsent = Task.objects.filter(
         state=TaskState.SUBMITTED, mirror=None, skill__agent__remote__isnull=False
     )
-    polls = Mirror.objects.filter(holds.DUE).values_list("task_id", flat=True)
+    polls = Mirror.objects.filter(mirror_leases.DUE).values_list("task_id", flat=True)
     return [*unsent.values_list("pk", flat=True)[:BATCH], *polls[:BATCH]]
 
 
@@ -40,7 +40,7 @@ def sync(task_id: UUID) -> None:
     mirror = Mirror.objects.filter(task=task_id).first()
     if mirror is None:
         mirror = _claim(task_id)
-    if mirror is not None and (held := holds.take(mirror)) is not None:
+    if mirror is not None and (held := mirror_leases.take(mirror)) is not None:
         _poll(held)
 
 
@@ -67,16 +67,16 @@ def _poll(mirror: Mirror) -> None:
     try:
         theirs = _exchange(mirror)
         if mirror.failing_since is not None:
-            holds.held(mirror).update(failing_since=None)
+            mirror_leases.held(mirror).update(failing_since=None)
         if theirs is not None:
-            holds.if_held(mirror, partial(apply.apply, mirror, theirs))
+            mirror_leases.if_held(mirror, partial(apply.apply, mirror, theirs))
     except TaskUnknown:
         reason = TaskReasons.REMOTE_LOST()
-        holds.if_held(mirror, partial(apply.end, mirror, Reason.REMOTE_LOST, reason))
+        mirror_leases.if_held(mirror, partial(apply.end, mirror, Reason.REMOTE_LOST, reason))
     except Exception as failure:  # of any type: the response is a stranger's
-        holds.if_held(mirror, partial(apply.retry_later, mirror, failure))
+        mirror_leases.if_held(mirror, partial(apply.retry_later, mirror, failure))
     finally:
-        holds.release(mirror)
+        mirror_leases.release(mirror)
 
 
 def _exchange(mirror: Mirror) -> RemoteTask | None:
@@ -85,14 +85,14 @@ def _exchange(mirror: Mirror) -> RemoteTask | None:
     if task.state in FINAL:
         if task.state == TaskState.CANCELED and mirror.remote_task_id:
             calls.call(mirror.remote, lambda remote: remote.cancel(mirror.remote_task_id))
-        holds.held(mirror).update(is_over=True)
+        mirror_leases.held(mirror).update(is_over=True)
         return None
     if not mirror.remote_task_id:
         return _send(mirror, outgoing.first_message(mirror), outgoing.push_config(mirror))
     if (question := _unsent_answer(mirror)) is not None:
         theirs = _send(mirror, outgoing.answer_message(mirror, question))
         answers_sent = [*mirror.answers_sent, question.pk]
-        holds.held(mirror).update(answers_sent=answers_sent, last_seen="")
+        mirror_leases.held(mirror).update(answers_sent=answers_sent, last_seen="")
         return theirs
     return calls.call(mirror.remote, lambda remote: remote.get(mirror.remote_task_id))
 
@@ -108,7 +108,7 @@ def _send(
     theirs, sent = calls.call(mirror.remote, lambda remote: remote.send(message, push))
     earlier = [old for old in mirror.sent if old["messageId"] != sent["messageId"]]
     # Some libraries answer a follow-up with another task: then that one is polled.
-    holds.held(mirror).update(
+    mirror_leases.held(mirror).update(
         remote_task_id=theirs.id[:200],
         remote_context_id=theirs.context_id[:200],
         sent=[*earlier, sent],

@@ -24,8 +24,8 @@ Work = dict[str, Counter[str]]
 
 
 @dataclass(slots=True, eq=False)
-class _Place:
-    """The place of a waiting worker in the line of its agent. No ``skills`` means any."""
+class _WaitingWorker:
+    """A waiting worker in the queue of its agent. No ``skills`` means any."""
 
     agent: str
     skills: frozenset[str]
@@ -33,7 +33,7 @@ class _Place:
     is_called: bool = False
 
 
-class Line:
+class WorkerQueue:
     """The workers of this process that wait, each agent's in the order of their arrival.
 
     One query asks for the work of all of them: when the doorbell rings, when a worker arrives, and
@@ -42,18 +42,18 @@ class Line:
     """
 
     def __init__(self) -> None:
-        self._places: dict[str, dict[_Place, None]] = {}
+        self._places: dict[str, dict[_WaitingWorker, None]] = {}
         self._called: Counter[str] = Counter()
         self._bell = Bell()
         self._watch = Watch(self._look)
         changes.also_listen(PREFIX_OF_WORK, lambda tenant: self._bell.ring())
 
     @contextmanager
-    def place(self, agent: str, skills: frozenset[str]) -> Iterator[_Place]:
+    def place(self, agent: str, skills: frozenset[str]) -> Iterator[_WaitingWorker]:
         """A new place; its bell rings when there is a task for it."""
         changes.start()
         self._watch.start()
-        place = _Place(agent, skills)
+        place = _WaitingWorker(agent, skills)
         places = self._places.setdefault(agent, {})
         places[place] = None
         self._bell.ring()
@@ -67,7 +67,7 @@ class Line:
                 self.got_nothing(place)
                 self._bell.ring()  # for one that counted as called until now
 
-    def got_nothing(self, place: _Place) -> None:
+    def got_nothing(self, place: _WaitingWorker) -> None:
         """The worker came too late; it waits to be called again, at the next look at soonest."""
         if place.is_called:
             place.is_called = False
@@ -87,10 +87,10 @@ class Line:
                 self._called[place.agent] += 1
                 place.bell.ring()
 
-    def _next_of(self, agent: str, tasks: Counter[str]) -> list[_Place]:
+    def _next_of(self, agent: str, tasks: Counter[str]) -> list[_WaitingWorker]:
         """The places to be called now: one for each task that nobody was called for."""
         free = tasks.total() - self._called[agent]
-        called: list[_Place] = []
+        called: list[_WaitingWorker] = []
         for place in self._places.get(agent, ()):
             if len(called) >= free:
                 break
@@ -101,7 +101,7 @@ class Line:
         return called
 
 
-def _fits(place: _Place, skill: str) -> bool:
+def _fits(place: _WaitingWorker, skill: str) -> bool:
     return not place.skills or skill in place.skills
 
 
@@ -113,7 +113,7 @@ def _work_of(agents: list[str]) -> Work:
     return work
 
 
-line = Line()
+worker_queue = WorkerQueue()
 callers = Batcher(callers_with)
 
 
@@ -142,11 +142,11 @@ async def claim_when_there_is_work(
     deadline = time.monotonic() + request.wait_s
     with (
         waiters.admitted(Waiter(Kind.WORK, caller.tenant, agent, request.address)),
-        line.place(agent, request.skills) as place,
+        worker_queue.place(agent, request.skills) as place,
     ):
         while await place.bell.wait(deadline - time.monotonic()):
             if await claim():
                 return True
-            line.got_nothing(place)
+            worker_queue.got_nothing(place)
     is_still_allowed = (await callers.ask(request.token)) is not None
     return False if is_still_allowed else await claim()

@@ -26,12 +26,12 @@ def _long_polls(read: Read, look_at: LookAt) -> LongPolls:
 
     def look_all(polls: list[Poll]) -> list[Look | None]:
         callers = callers_with([poll.token for poll in polls])
-        found = read(polls)
+        subjects = read(polls)
         looks: list[Look | None] = []
         for poll, caller in zip(polls, callers, strict=True):
             seen = None
-            if caller is not None and poll.subject in found:
-                seen = look_at(caller, found[poll.subject], poll)
+            if caller is not None and poll.subject in subjects:
+                seen = look_at(caller, subjects[poll.subject], poll)
             looks.append(
                 Look(caller.tenant, str(caller.principal), *seen) if caller and seen else None
             )
@@ -81,10 +81,10 @@ messages = _long_polls(_read_newest_messages, _look_at_messages)
 def _read_questions(polls: list[Poll]) -> dict[UUID, dict[UUID, tuple[str, str]]]:
     """By task, the owner and the state of each question that is polled."""
     rows = Question.objects.filter(pk__in={poll.detail for poll in polls})
-    found: dict[UUID, dict[UUID, tuple[str, str]]] = {}
+    questions_by_task: dict[UUID, dict[UUID, tuple[str, str]]] = {}
     for pk, task_id, owner, state in rows.values_list("pk", "task_id", "task__owner", "state"):
-        found.setdefault(task_id, {})[pk] = (owner, state)
-    return found
+        questions_by_task.setdefault(task_id, {})[pk] = (owner, state)
+    return questions_by_task
 
 
 def _look_at_question(

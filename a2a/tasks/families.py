@@ -80,8 +80,8 @@ def family_of(task: Task, tenants: frozenset[str], most: int) -> tuple[list[Rela
         path: list[UUID] = [row[0] for row in cursor.fetchall()]
         cursor.execute(_BELOW, [path[0], visible, MOST_READ])
         ids = {row[0] for row in cursor.fetchall()} | set(path)
-    found = Task.objects.filter(pk__in=ids).only(*_SHOWN).order_by("pk")
-    rows = {row.pk: row for row in found}
+    tasks = Task.objects.filter(pk__in=ids).only(*_SHOWN).order_by("pk")
+    rows = {row.pk: row for row in tasks}
     shown, hidden = _nearest(_in_order(path[0], rows, task.pk, path), most)
     _add_changes(shown)
     return shown, hidden
@@ -97,18 +97,18 @@ def _in_order(top: UUID, rows: dict[UUID, Task], this: UUID, path: list[UUID]) -
     for row in rows.values():
         if row.pk != top:
             below[_above_of(row)].append(row)
-    found: list[Relative] = []
+    relatives: list[Relative] = []
     waiting = [(rows[top], 0)]
     while waiting:
         row, indent = waiting.pop()
-        found.append(
+        relatives.append(
             Relative(row, min(indent, MOST_INDENT), row.pk == this, _distance(row, path, this))
         )
         revisions = sum(each.revises_id is not None for each in below[row.pk])
         for each in reversed(below[row.pk]):
             is_next = each.revises_id is not None and revisions == 1
             waiting.append((each, indent if is_next else indent + 1))
-    return found
+    return relatives
 
 
 def _distance(row: Task, path: list[UUID], this: UUID) -> int:

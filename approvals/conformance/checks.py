@@ -215,10 +215,10 @@ def _kill_in_the_middle(probe: Probe, after_s: float) -> None:
     killer.join()
     del probe.heard[before:]  # no answer, as was to be expected
     probe.owner.start()
-    found = _found_again(probe, key)
+    receipt = _found_again(probe, key)
     if heard.response is not None and heard.response.status_code == 200:
-        _is_same(probe.receipt_of(heard, key), found)
-    _is_same(found, probe.receipt_of(probe.ask("commit", key), key))
+        _is_same(probe.receipt_of(heard, key), receipt)
+    _is_same(receipt, probe.receipt_of(probe.ask("commit", key), key))
 
 
 def _found_again(probe: Probe, key: str) -> str:
@@ -266,10 +266,10 @@ def secrets_in_answers(probe: Probe) -> None:
     for heard in probe.heard:
         if heard.response is None:
             continue
-        said = heard.response.text
-        if heard.signature and heard.signature in said:
+        text = heard.response.text
+        if heard.signature and heard.signature in text:
             raise Unexpected(f"the signature in its answer: {heard}")
-        if any(trace in said.replace("\\n", "\n") for trace in TRACES):
+        if any(trace in text.replace("\\n", "\n") for trace in TRACES):
             raise Unexpected(f"a stack trace in its answer: {heard}")
 
 

@@ -222,9 +222,9 @@ class Probe:
                 any_network=True,
             )
         except (http_out.AddressRefused, httpx.HTTPError, TimeoutError, OSError) as failure:
-            said = f"no answer: {type(failure).__name__} {failure}".rstrip()
+            fault = f"no answer: {type(failure).__name__} {failure}".rstrip()
             is_too_large = isinstance(failure, http_out.AnswerRefused)
-            heard = Heard(time.monotonic() - began, None, said, is_too_large)
+            heard = Heard(time.monotonic() - began, None, fault, is_too_large)
         else:
             heard = Heard(time.monotonic() - began, response)
         heard.signature = _signature_in(request.headers)

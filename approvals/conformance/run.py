@@ -150,7 +150,7 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "empty rollback",
         checks.empty_rollback,
         "200 to a rollback of what was never planned, and again",
-        "A rollback may come before the plan that it lets go of, and more than once.",
+        "A rollback may come before the plan whose hold it releases, and more than once.",
     ),
     (
         "late commit",
@@ -162,13 +162,13 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "late plan",
         checks.late_plan,
         "409 conflict to a plan after a rollback",
-        "What it holds would never be let go of.",
+        "What it holds would never be released.",
     ),
     (
         "compensate",
         terms.compensate,
         "200 with a receipt that has an id to compensate after a commit",
-        "Without a receipt nobody knows whether it was made good: Assent asks again.",
+        "Without a receipt nobody knows whether it was compensated: Assent asks again.",
     ),
     (
         "double compensate",
@@ -252,7 +252,7 @@ def findings(probe: Probe) -> Iterator[Finding]:
             check(probe)
         except Skipped as reason:
             yield Finding(name, expected, why, skipped=str(reason))
-        except Unexpected as found:
-            yield Finding(name, expected, why, came=str(found))
+        except Unexpected as unexpected:
+            yield Finding(name, expected, why, came=str(unexpected))
         else:
             yield Finding(name, expected, why)

@@ -43,7 +43,7 @@ def empty_compensate(probe: Probe) -> None:
 
 
 def _compensated(probe: Probe) -> tuple[str, dict[str, str], str]:
-    """A key that was carried out and made good, with the receipts of both."""
+    """A key that was carried out and compensated, with the receipts of both."""
     probe.needs("compensate")
     key, receipt = probe.committed()
     heard = probe.ask("compensate", key, receipt={"id": receipt})
@@ -75,14 +75,14 @@ def contract(probe: Probe) -> None:
 
 
 def promises(probe: Probe) -> None:
-    manifest, found = _manifest_of(probe), _published(probe)
-    if broken := published.not_promised(manifest, found):
+    manifest, published_contract = _manifest_of(probe), _published(probe)
+    if broken := published.not_promised(manifest, published_contract):
         raise Unexpected("; ".join(RELIED_ON[name] for name in broken))
 
 
 def schema(probe: Probe) -> None:
-    manifest, found = _manifest_of(probe), _published(probe)
-    if places := published.other_arguments(manifest, found):
+    manifest, published_contract = _manifest_of(probe), _published(probe)
+    if places := published.other_arguments(manifest, published_contract):
         more = f" and {len(places) - MOST_SHOWN} more" if len(places) > MOST_SHOWN else ""
         raise Unexpected(f"they differ at {', '.join(places[:MOST_SHOWN])}{more}")
 
@@ -98,12 +98,14 @@ def _published(probe: Probe) -> Mapping[str, Any]:
     heard: Heard = probe.contract()
     if heard.response is not None and heard.response.status_code in PUBLISHES_NONE:
         raise Skipped("the service publishes no contract")
-    found = heard.answer.body
+    published_contract = heard.answer.body
     if heard.answer.status != 200:
         raise Unexpected(str(heard))
-    name = probe.manifest.name if probe.manifest is not None else str(found.get("name"))
+    name = (
+        probe.manifest.name if probe.manifest is not None else str(published_contract.get("name"))
+    )
     try:
-        published.check(dict(found), name)
+        published.check(dict(published_contract), name)
     except Unusable as refusal:
         raise Unexpected(str(refusal)) from None
-    return found
+    return published_contract

@@ -20,8 +20,8 @@ from approvals.desk import confirmations, policies
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person
-from approvals.presentation import shown_in_full
-from approvals.presentation.shown_in_full import DESK
+from approvals.presentation import full_display
+from approvals.presentation.full_display import DESK
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Review, ReviewVerdict, Transaction
 from ledger.principals import Surface
@@ -50,7 +50,7 @@ def approve(
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
-    shown_in_full.check(row, via=via, user=user, proof=shown)
+    full_display.check(row, via=via, user=user, proof=shown)
     if policies.is_irreversible(row) and not confirmations.is_confirmed(typed, row):
         word = confirmations.confirmation_word(row)
         raise InvalidRequest(
@@ -74,7 +74,7 @@ def reject(
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
     if via != DESK:
-        shown_in_full.check(row, via=via, user=user)
+        full_display.check(row, via=via, user=user)
     return coordinator.reject(
         transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
     )
@@ -140,7 +140,7 @@ def answer(user: User, question_id: UUID, value: Any, *, via: Surface) -> Questi
         raise NotFound(_("There is no such question."))
     check_may_answer(user, question)
     if question.state == QuestionState.OPEN:
-        shown_in_full.check_question(question, via=via)
+        full_display.check_question(question, via=via)
     return questions.answer(question_id, value, by=principal_of(user), via=via)
 
 

@@ -45,7 +45,7 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
     if row.state != State.PREPARED:
         return May(False, _("It is {state}.").format(state=in_words(row.get_state_display())))
     if row.expires_at <= now:
-        return May(False, _("Its time is up; it is being let go of."))
+        return May(False, _("Its time is up; the transaction is expiring."))
     if Role.APPROVER not in roles.get(row.tenant, frozenset()):
         return May(
             False,
@@ -245,9 +245,9 @@ OUTCOMES: dict[str, str] = {
     Outcome.NOT_OURS: gettext_noop(
         "The late receipt is another operation's; nothing happened here"
     ),
-    Outcome.DEALT_WITH: gettext_noop("It did happen, and was made good outside of Assent"),
+    Outcome.DEALT_WITH: gettext_noop("It did happen, and was compensated outside of Assent"),
     Outcome.WITHDRAW: gettext_noop("Withdraw it: nobody has begun, and nobody shall"),
-    Outcome.LET_GO: gettext_noop("Everything held was let go of by hand"),
+    Outcome.LET_GO: gettext_noop("Everything held was released by hand"),
     Outcome.DECLINE: gettext_noop("Decline what was proposed, or take back what you proposed"),
 }
 

@@ -1,7 +1,13 @@
 """Telling people that something waits for them: in their browsers, and by e-mail."""
 
-from approvals.notifications.concerns import Item, is_for_people, item_as_it_is, waits_for
 from approvals.notifications.mails import person_behind_token, stop_mails
+from approvals.notifications.notification_settings import (
+    notification_settings_of,
+    quiet_until,
+    wants,
+    zone_of,
+)
+from approvals.notifications.subjects import Item, is_for_people, item_as_it_is, waits_for
 from approvals.notifications.subscriptions import (
     Browser,
     SubscriptionRefused,
@@ -11,7 +17,6 @@ from approvals.notifications.subscriptions import (
     renew_subscription,
 )
 from approvals.notifications.texts import words_of
-from approvals.notifications.wishes import quiet_until, wants, wishes_of, zone_of
 
 __all__ = [
     "Browser",
@@ -21,6 +26,7 @@ __all__ = [
     "is_for_people",
     "item_as_it_is",
     "last_change_of",
+    "notification_settings_of",
     "person_behind_token",
     "quiet_until",
     "remove_subscription",
@@ -28,7 +34,6 @@ __all__ = [
     "stop_mails",
     "waits_for",
     "wants",
-    "wishes_of",
     "words_of",
     "zone_of",
 ]

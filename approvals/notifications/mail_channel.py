@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from approvals import mail_server
 from approvals.models import Mail, NotificationSettings
-from approvals.notifications import concerns, mails, texts, wishes
-from approvals.notifications.concerns import ASKS, Item
+from approvals.notifications import mails, notification_settings, subjects, texts
+from approvals.notifications.subjects import ASKS, Item
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
 
@@ -28,7 +28,7 @@ MOST_AN_HOUR = 20  # to one person; a digest counts too
 MORNING = 8  # o'clock where the person is
 
 
-class _Readers(wishes.Audience):
+class _Readers(notification_settings.Audience):
     def ask(self) -> bool:
         return NotificationSettings.objects.exclude(mail=Mail.OFF).exists()
 
@@ -47,7 +47,7 @@ class MailChannel:
         return is_configured() and kind in ASKS and readers.is_there()
 
     def address(self, event: Event) -> Iterable[Owed]:
-        item = concerns.item_of(event)
+        item = subjects.item_of(event)
         return list(_to_write(item, timezone.now())) if item is not None else []
 
     def send(self, delivery: Delivery) -> None:
@@ -56,32 +56,32 @@ class MailChannel:
         person = User.objects.filter(pk=rest.partition(":")[0], is_active=True).first()
         if person is None or not person.email:
             return
-        chosen = wishes.wishes_of(person)
-        with texts.language_of(person), timezone.override(wishes.zone_of(chosen)):
+        chosen = notification_settings.notification_settings_of(person)
+        with texts.language_of(person), timezone.override(notification_settings.zone_of(chosen)):
             SENDERS[action](delivery, chosen)
 
 
 def _to_write(item: Item, now: datetime) -> Iterator[Owed]:
-    people = concerns.people_for(item).exclude(email="")
+    people = subjects.people_for(item).exclude(email="")
     for person in people.exclude(notification_settings__mail=Mail.OFF).order_by("pk"):
-        chosen = wishes.wishes_of(person)
-        if chosen.mail == Mail.OFF or not wishes.wants(chosen, item):
+        chosen = notification_settings.notification_settings_of(person)
+        if chosen.mail == Mail.OFF or not notification_settings.wants(chosen, item):
             continue
         if chosen.mail == Mail.EACH:
-            yield Owed(f"{EACH}:{person.pk}", wishes.quiet_until(chosen, now))
+            yield Owed(f"{EACH}:{person.pk}", notification_settings.quiet_until(chosen, now))
         else:
             yield Owed(f"{DIGEST}:{person.pk}", next_digest(chosen, now))
 
 
 def next_digest(chosen: NotificationSettings, now: datetime) -> datetime:
     """The next full hour, or the next morning where the person is; after quiet hours."""
-    local = now.astimezone(wishes.zone_of(chosen))
+    local = now.astimezone(notification_settings.zone_of(chosen))
     if chosen.mail == Mail.HOURLY:
         due = local.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     else:
         due = local.replace(hour=MORNING, minute=0, second=0, microsecond=0)
         due += timedelta(days=1) if due <= local else timedelta()
-    return wishes.quiet_until(chosen, due) or due
+    return notification_settings.quiet_until(chosen, due) or due
 
 
 # --- sending -------------------------------------------------------------------------------------
@@ -89,11 +89,11 @@ def next_digest(chosen: NotificationSettings, now: datetime) -> datetime:
 
 def _send_each(delivery: Delivery, chosen: NotificationSettings) -> None:
     """The item as it is now, if it still waits for this person."""
-    item, now = concerns.item_of(delivery.event), timezone.now()
-    if item is None or chosen.mail != Mail.EACH or not wishes.wants(chosen, item):
+    item, now = subjects.item_of(delivery.event), timezone.now()
+    if item is None or chosen.mail != Mail.EACH or not notification_settings.wants(chosen, item):
         return
     _wait_while_quiet(chosen, now)
-    if concerns.waits_for(item, chosen.user, now):
+    if subjects.waits_for(item, chosen.user, now):
         _send(delivery, chosen, mails.about([item], chosen, now))
 
 
@@ -104,8 +104,8 @@ def _send_digest(delivery: Delivery, chosen: NotificationSettings) -> None:
     if chosen.mail not in {Mail.HOURLY, Mail.DAILY} or is_covered:
         return
     _wait_while_quiet(chosen, now)
-    items = concerns.all_for(chosen.user, now)
-    items = [item for item in items if wishes.wants(chosen, item)]
+    items = subjects.all_for(chosen.user, now)
+    items = [item for item in items if notification_settings.wants(chosen, item)]
     if not items:
         return
     row = NotificationSettings.objects.filter(pk=chosen.pk)
@@ -138,7 +138,7 @@ def _send(delivery: Delivery, chosen: NotificationSettings, letter: mails.Letter
 
 
 def _wait_while_quiet(chosen: NotificationSettings, now: datetime) -> None:
-    if until := wishes.quiet_until(chosen, now):
+    if until := notification_settings.quiet_until(chosen, now):
         raise NotNow(until - now, "It is quiet hours for this person.")
 
 

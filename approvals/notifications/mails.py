@@ -18,7 +18,7 @@ from django.utils.translation import gettext as _, ngettext
 
 from approvals.models import Mail, NotificationSettings
 from approvals.notifications import texts
-from approvals.notifications.concerns import Item
+from approvals.notifications.subjects import Item
 from approvals.people import record_own
 from ledger.events import ChangeKind
 

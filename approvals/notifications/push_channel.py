@@ -19,8 +19,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from approvals.models import About, PushSubscription, ShownNotification
-from approvals.notifications import concerns, subscriptions, texts, web_push, wishes
-from approvals.notifications.concerns import ASKS, CHANGES, Item
+from approvals.notifications import notification_settings, subjects, subscriptions, texts, web_push
+from approvals.notifications.subjects import ASKS, CHANGES, Item
 from approvals.notifications.texts import Words
 from ledger.events.outbox import HttpChannel, NotNow, Owed
 from ledger.foundation.http_out import Post
@@ -36,7 +36,7 @@ GONE = {404, 410}  # RFC 8030: the subscription has expired, or its person ended
 ALWAYS_SHOWS = "push.apple.com"
 
 
-class _Browsers(wishes.Audience):
+class _Browsers(notification_settings.Audience):
     def ask(self) -> bool:
         return PushSubscription.objects.exists()
 
@@ -94,16 +94,16 @@ class PushChannel(HttpChannel):
 
 
 def _to_tell(event: Event) -> Iterator[Owed]:
-    item = concerns.item_of(event)
+    item = subjects.item_of(event)
     if item is None:
         return
     now = timezone.now()
-    browsers = PushSubscription.objects.filter(user__in=concerns.people_for(item))
+    browsers = PushSubscription.objects.filter(user__in=subjects.people_for(item))
     for browser in browsers.select_related("user").order_by("pk"):
-        chosen = wishes.wishes_of(browser.user)
-        if not wishes.wants(chosen, item):
+        chosen = notification_settings.notification_settings_of(browser.user)
+        if not notification_settings.wants(chosen, item):
             continue
-        yield Owed(f"{TELL}:{browser.pk}", wishes.quiet_until(chosen, now))
+        yield Owed(f"{TELL}:{browser.pk}", notification_settings.quiet_until(chosen, now))
         reminder_at = item.row.expires_at - SOON_BEFORE
         if chosen.before_expiry and item.about != About.DOUBT and reminder_at > now:
             yield Owed(f"{SOON}:{browser.pk}", reminder_at)
@@ -111,11 +111,11 @@ def _to_tell(event: Event) -> Iterator[Owed]:
 
 def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bool) -> Post | None:
     """The item as it is now, unless it waits for this person no longer."""
-    item = concerns.item_of(delivery.event)
-    chosen, now = wishes.wishes_of(browser.user), timezone.now()
-    if item is None or not wishes.wants(chosen, item):
+    item = subjects.item_of(delivery.event)
+    chosen, now = notification_settings.notification_settings_of(browser.user), timezone.now()
+    if item is None or not notification_settings.wants(chosen, item):
         return None
-    if until := wishes.quiet_until(chosen, now):
+    if until := notification_settings.quiet_until(chosen, now):
         raise NotNow(until - now, "It is quiet hours for this person.")
     # Noted before the last look: whoever decides after that look finds the note, and withdraws.
     shown, is_new = ShownNotification.objects.get_or_create(
@@ -123,8 +123,8 @@ def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bo
         item=item.row.pk,
         defaults={"subject": item.subject, "about": item.about},
     )
-    fresh = concerns.find(item.about, item.row.pk)
-    if fresh is None or not concerns.waits_for(fresh, browser.user, now):
+    fresh = subjects.find(item.about, item.row.pk)
+    if fresh is None or not subjects.waits_for(fresh, browser.user, now):
         if is_new:
             shown.delete()
         return None
@@ -160,8 +160,8 @@ def _withdrawal(browser: PushSubscription, key: UUID) -> Post | None:
     shown = ShownNotification.objects.filter(subscription=browser, item=key).first()
     if shown is None:
         return None
-    item = concerns.find(About(shown.about), key)
-    if item is not None and concerns.waits_for(item, browser.user, timezone.now()):
+    item = subjects.find(About(shown.about), key)
+    if item is not None and subjects.waits_for(item, browser.user, timezone.now()):
         return None
     message: dict[str, Any] = {"close": key.hex}
     if (urlsplit(browser.endpoint).hostname or "").endswith(ALWAYS_SHOWS):

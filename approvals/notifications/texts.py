@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _, ngettext
 from a2a.models import Question
 from approvals.http.preferences import formats_of, preferences_of
 from approvals.models import About
-from approvals.notifications.concerns import Item
+from approvals.notifications.subjects import Item
 
 LONGEST = 180  # characters of a sentence: a locked phone shows fewer
 

@@ -72,19 +72,19 @@ def _settled(event: Event) -> str:
         EventKind.LATE_RECEIPT_SETTLED: _("the late receipt was looked at"),
         EventKind.RETRY_ORDERED: _("it runs again"),
         EventKind.WITHDRAWN: _("it was withdrawn"),
-        EventKind.LET_GO_BY_HAND: _("what was held was let go of"),
-        EventKind.FAILURE_LET_GO_BY_HAND: _("what was held was let go of"),
+        EventKind.LET_GO_BY_HAND: _("what was held was released"),
+        EventKind.FAILURE_LET_GO_BY_HAND: _("what was held was released"),
     }.get(EventKind(event.kind))
     if finding is None or not Principal.parse(event.principal).is_user:
         return ""
-    return _("Settled by {name}: {found}").format(name=event.principal_name, found=finding)
+    return _("Settled by {name}: {finding}").format(name=event.principal_name, finding=finding)
 
 
 def undo_words(consequence_level: str) -> str:
     """The ways to undo it, in the words of people: the same on every surface."""
     return {
         ConsequenceLevel.REVERSIBLE: _("can be undone"),
-        ConsequenceLevel.COMPENSABLE: _("can be made good"),
+        ConsequenceLevel.COMPENSABLE: _("can be compensated"),
         ConsequenceLevel.IRREVERSIBLE: _("cannot be undone"),
     }[ConsequenceLevel(consequence_level)]
 

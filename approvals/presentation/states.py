@@ -47,7 +47,7 @@ TRANSACTIONS = {
         gettext_noop("In doubt: nobody knows yet whether it happened."),
         gettext_noop("An operator has to look."),
     ),
-    State.ROLLING_BACK: Shown("undo-2", "calm", gettext_noop("Letting go of what was held.")),
+    State.ROLLING_BACK: Shown("undo-2", "calm", gettext_noop("Releasing what was held.")),
     State.ABORTED: Shown("circle-x", "calm", gettext_noop("Ended without any effect.")),
     State.FAILED: Shown("triangle-alert", "bad", gettext_noop("Failed, nothing was done.")),
     State.COMPENSATING: Shown("undo-2", "calm", gettext_noop("Being compensated.")),

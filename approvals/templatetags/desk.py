@@ -19,12 +19,12 @@ from approvals.desk import Voters, Votes, policies, votes_of
 from approvals.desk.inbox import Entry
 from approvals.metrics import Metric
 from approvals.presentation import (
+    full_display,
     in_words,
     instant,
     labels,
     moment,
     number_written,
-    shown_in_full,
     shown_state,
 )
 from ledger.contracts import results
@@ -42,7 +42,7 @@ for text_filter in (
     labels.outcome,
     labels.question_outcome,
     labels.undo_words,
-    shown_in_full.missing_texts,
+    full_display.missing_texts,
 ):
     register.filter(text_filter.__name__, text_filter)
 register.simple_tag(moment)
@@ -116,7 +116,7 @@ def pretty(value: Any) -> str:
 @register.filter
 def folded(text: Any, is_whole: bool) -> str:
     """The text, shortened as on a folded page unless ``is_whole``."""
-    desk, whole = shown_in_full.SURFACES[shown_in_full.DESK], str(text)
+    desk, whole = full_display.SURFACES[full_display.DESK], str(text)
     lines = whole.split("\n")
     if is_whole or (len(whole) <= desk.part_most and len(lines) <= desk.lines_most):
         return whole

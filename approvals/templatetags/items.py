@@ -14,12 +14,12 @@ from a2a.states import TaskState
 from approvals.desk import error_in_words, managers_in_words
 from approvals.presentation import (
     Detail,
+    full_display,
     kept_in_words,
     labels,
     length,
     number_written,
     outcome_label,
-    shown_in_full,
     with_next_step,
 )
 from approvals.templatetags.desk import folded, tone
@@ -67,7 +67,7 @@ def details_folded(details: list[Detail], is_whole: bool) -> list[Detail]:
     """The details that a folded page shows: as many values as the desk shows without asking."""
     if is_whole:
         return details
-    kept, left = [], shown_in_full.SURFACES[shown_in_full.DESK].parts_most
+    kept, left = [], full_display.SURFACES[full_display.DESK].parts_most
     for detail in details:
         if left <= 0:
             break

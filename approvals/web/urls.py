@@ -11,7 +11,7 @@ from approvals.web.account import account, installing, notifications
 from approvals.web.item import records, reviews, transactions
 from approvals.web.operations import operations
 from approvals.web.people import people, people_page
-from approvals.web.sign_in import coming_in, first_start, second_step_pages, sign_in
+from approvals.web.sign_in import company_and_links, first_start, second_step_pages, sign_in
 from approvals.web.tasks import giving, tasks
 
 app_name = "desk"
@@ -147,16 +147,16 @@ urlpatterns = [
     path("sign-in/code/", sign_in.code, name="sign-in-code"),
     path("sign-in/passkey/options", sign_in.passkey_options, name="sign-in-passkey-options"),
     path("sign-in/passkey", sign_in.passkey, name="sign-in-passkey"),
-    path("sign-in/forgotten/", coming_in.forgotten, name="forgotten"),
-    path("sign-in/company/", coming_in.company_start, name="company"),
-    path("sign-in/company/callback", coming_in.company_callback, name="company-callback"),
-    path("join/<str:token>/", coming_in.join, name="join"),
+    path("sign-in/forgotten/", company_and_links.forgotten, name="forgotten"),
+    path("sign-in/company/", company_and_links.company_start, name="company"),
+    path("sign-in/company/callback", company_and_links.company_callback, name="company-callback"),
+    path("join/<str:token>/", company_and_links.join, name="join"),
     path(
         "join/<str:token>/passkey/options",
-        coming_in.join_passkey_options,
+        company_and_links.join_passkey_options,
         name="join-passkey-options",
     ),
-    path("join/<str:token>/passkey", coming_in.join_passkey, name="join-passkey"),
+    path("join/<str:token>/passkey", company_and_links.join_passkey, name="join-passkey"),
     path("first/tools/", first_start.tools, name="first-tools"),
     path("first/token/", first_start.token, name="first-token"),
     path("first/waiting", first_start.waiting, name="first-waiting"),

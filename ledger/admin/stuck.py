@@ -61,5 +61,5 @@ class StuckFilter(SimpleListFilter):
         return [(name, label) for name, (label, _) in STUCK.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        found = STUCK.get(self.value() or "")
-        return queryset.filter(found[1]()) if found else queryset
+        choice = STUCK.get(self.value() or "")
+        return queryset.filter(choice[1]()) if choice else queryset

@@ -192,8 +192,8 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
 
     def _with_words_of(self, request: HttpRequest, key: str) -> list[UUID]:
         """Transactions with this operation key, also those that gave it up when they ended."""
-        found = search.find(search.Wanted(tenants_of(request), key), MOST_ENDED)
-        return [row.pk for row in found.rows if row.operation_key == key]
+        page = search.find(search.Wanted(tenants_of(request), key), MOST_ENDED)
+        return [row.pk for row in page.rows if row.operation_key == key]
 
     @admin.display(description="when")
     def when(self, row: Transaction) -> str:

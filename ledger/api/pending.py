@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 router = Router(auth=AgentBearer(), tags=["supervisors"])
 
 
-class Place(NamedTuple):
+class PageRequest(NamedTuple):
     """The page of the pending list: at most ``limit`` after the transaction ``after``."""
 
     limit: int = PAGE
@@ -65,7 +65,7 @@ def list_pending(
     pace = pace_of(caller, topic_of(caller.tenant)) if wait < POLL_INTERVAL_S else Pace.FINE
     if pace is Pace.REFUSED:
         return too_fast("The pending list")
-    page, has_more = _page(caller, Place(limit, after))
+    page, has_more = _page(caller, PageRequest(limit, after))
     etag = _etag(page, has_more)
     if if_none_match.removeprefix("W/") == etag:
         response = HttpResponse(status=304)
@@ -103,17 +103,17 @@ def _of_the_voter(caller: Caller) -> Q:
 Entry = tuple[UUID, int]
 
 
-def _page(caller: Caller, place: Place) -> tuple[list[Entry], bool]:
+def _page(caller: Caller, page_request: PageRequest) -> tuple[list[Entry], bool]:
     rows = pending_for(caller)
-    if place.after is not None:
-        last = Transaction.objects.filter(tenant=caller.tenant, pk=place.after).first()
+    if page_request.after is not None:
+        last = Transaction.objects.filter(tenant=caller.tenant, pk=page_request.after).first()
         if last is None:
             raise NotFound()
         is_later = Q(expires_at=last.expires_at, pk__gt=last.pk) | Q(expires_at__gt=last.expires_at)
         rows = rows.filter(is_later, expires_at__gte=last.expires_at)
     counted = rows.annotate(votes=Count("decisions")).order_by("expires_at", "pk")
-    entries = list(counted.values_list("pk", "votes")[: place.limit + 1])
-    return entries[: place.limit], len(entries) > place.limit
+    entries = list(counted.values_list("pk", "votes")[: page_request.limit + 1])
+    return entries[: page_request.limit], len(entries) > page_request.limit
 
 
 def _etag(page: list[Entry], has_more: bool) -> str:
@@ -136,7 +136,7 @@ def _item(row: Transaction) -> dict[str, Any]:
 
 
 def _look_all(polls: list[Poll]) -> list[Look | None]:
-    """``detail`` of each poll has the entity tag that its client has, or empty, and its place."""
+    """``detail`` of each poll: the entity tag its client has, or empty, and the page it wants."""
     return [
         None if caller is None or Scope.DECIDE not in caller.scopes else _look(caller, poll)
         for caller, poll in zip(callers_with([poll.token for poll in polls]), polls, strict=True)
@@ -144,9 +144,9 @@ def _look_all(polls: list[Poll]) -> list[Look | None]:
 
 
 def _look(caller: Caller, poll: Poll) -> Look | None:
-    known, place = poll.detail
+    known, page_request = poll.detail
     try:
-        page, has_more = _page(caller, place)
+        page, has_more = _page(caller, page_request)
     except NotFound:
         return None
     etag = _etag(page, has_more)

@@ -27,7 +27,7 @@ def render_token(row: Row, duplicate_of: UUID | None) -> str:
 
 
 def _token(row: Row, duplicate_of: UUID | None = None) -> dict[str, Any]:
-    here = f"/api/v1/transactions/{row.pk}"
+    path = f"/api/v1/transactions/{row.pk}"
     token = {
         "status": row.state,
         "transaction_id": str(row.pk),
@@ -39,8 +39,8 @@ def _token(row: Row, duplicate_of: UUID | None = None) -> dict[str, Any]:
         "expires_in": (row.expires_at - row.created_at).total_seconds(),
         "intent_digest": row.intent_digest,
         "links": {
-            "self": address_of(here),
-            "wait": f"{settings.LIVE_URL}{here}?wait=30",
+            "self": address_of(path),
+            "wait": f"{settings.LIVE_URL}{path}?wait=30",
             "desk": address_of(f"/transactions/{row.pk}/"),
         },
         # Whoever's duplicate it is learns how it stands, not why.

@@ -45,11 +45,11 @@ WORDS = {
 
 def message_of(error: ValidationError) -> str:
     """The validator's message, with words for people beside it where there are some."""
-    said, keyword = error.message[:LONGEST], error.kind.name
+    message, keyword = error.message[:LONGEST], error.kind.name
     values = _values(keyword, error.kind.as_dict())
     if keyword not in WORDS or values is None:
-        return said
-    return Sentence(WORDS[keyword].template, reads=said, **values)
+        return message
+    return Sentence(WORDS[keyword].template, reads=message, **values)
 
 
 def _values(keyword: str, terms: dict[str, Any]) -> dict[str, Any] | None:

@@ -162,11 +162,11 @@ def _same_place(schema: Any, part: dict[str, Any]) -> Iterator[Any]:
 
 def _at(part: dict[str, Any], words: tuple[str, ...]) -> list[Any]:
     """The subschemas that stand at these words, one or a list of them."""
-    found: list[Any] = []
+    values: list[Any] = []
     for word in words:
         value = part.get(word)
-        found += value if isinstance(value, list) else [value]
-    return [each for each in found if isinstance(each, dict)]
+        values += value if isinstance(value, list) else [value]
+    return [each for each in values if isinstance(each, dict)]
 
 
 def _named(part: dict[str, Any], word: str) -> dict[str, Any]:

@@ -207,7 +207,7 @@ def acting(permit: Permit) -> Q:
 
 
 def let_go(transaction_id: UUID, redeem_within: timedelta) -> None:
-    """Let go of what was signed off so long ago, and no permit of it was redeemed."""
+    """Release what was signed off so long ago, and no permit of it was redeemed."""
     reason = Reasons.NO_PERMIT_REDEEMED()
     try_advance(
         transaction_id,

@@ -239,7 +239,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.UUIDField(default=ledger.models.ids.new_id, primary_key=True, serialize=False)),
                 ('tenant', models.CharField(max_length=63)),
-                ('state', models.CharField(choices=[('prepared', 'waiting for sign-off'), ('refused', 'refused by the tool'), ('approved', 'signed off, waiting for a worker'), ('committing', 'being carried out'), ('committed', 'done'), ('handed_over', 'handed to the agent'), ('in_doubt', 'in doubt'), ('rolling_back', 'letting go of what was held'), ('aborted', 'ended without any effect'), ('failed', 'failed, nothing was done'), ('compensating', 'being compensated'), ('compensated', 'done, then compensated')], max_length=20)),
+                ('state', models.CharField(choices=[('prepared', 'waiting for sign-off'), ('refused', 'refused by the tool'), ('approved', 'signed off, waiting for a worker'), ('committing', 'being carried out'), ('committed', 'done'), ('handed_over', 'handed to the agent'), ('in_doubt', 'in doubt'), ('rolling_back', 'releasing what was held'), ('aborted', 'ended without any effect'), ('failed', 'failed, nothing was done'), ('compensating', 'being compensated'), ('compensated', 'done, then compensated')], max_length=20)),
                 ('proposed_by', models.CharField(max_length=150)),
                 ('proposed_by_name', models.CharField(max_length=200)),
                 ('stated_reason', models.TextField(blank=True)),

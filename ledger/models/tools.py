@@ -181,8 +181,8 @@ class UpstreamTool(models.Model):
     @property
     def hints(self) -> dict[str, Any]:
         """Its annotations: the server's own word, which decides nothing."""
-        found = self.definition.get("annotations")
-        return found if isinstance(found, dict) else {}
+        hints = self.definition.get("annotations")
+        return hints if isinstance(hints, dict) else {}
 
     @property
     def differences(self) -> dict[str, list[Any]]:

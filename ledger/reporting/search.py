@@ -42,7 +42,7 @@ STILL_OPEN = Q(state__in=sorted(OPEN))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Hits:
     """A page of results, newest first.
 
     ``next`` is where the next page begins, ``None`` at the end. With ``is_partial`` the page is not
@@ -133,7 +133,7 @@ def _without_punctuation_around(piece: str) -> str:
     return piece[within[0] : within[-1] + 1] if within else ""
 
 
-def find(wanted: Wanted, limit: int, before: UUID | None = None) -> Found:
+def find(wanted: Wanted, limit: int, before: UUID | None = None) -> Hits:
     """At most ``limit`` transactions in which every word of the text begins a word.
 
     A text that is a whole id, receipt or trace id finds what has it, and no more. Of transactions
@@ -142,12 +142,12 @@ def find(wanted: Wanted, limit: int, before: UUID | None = None) -> Found:
     rows = filtered(wanted)
     if not wanted.by_terms:
         page = keyset_page(rows, limit, before=None if before is None else (before,))
-        return Found(page.rows, page.cursor)
+        return Hits(page.rows, page.cursor)
     if whole := whole_value(Transaction.objects.for_tenants(wanted.tenants), wanted):
         page = keyset_page(
             rows.filter(pk__in=whole), limit, before=None if before is None else (before,)
         )
-        return Found(page.rows, page.cursor)
+        return Hits(page.rows, page.cursor)
     return _Search(rows, wanted, limit).run(before)
 
 
@@ -201,12 +201,12 @@ def whole_value(rows: TransactionQuerySet, wanted: Wanted) -> set[UUID]:
     if len(wanted.pieces) != 1:
         return set()
     (value,) = wanted.pieces
-    found: set[UUID] = set()
+    ids: set[UUID] = set()
     for condition in _whole_value(value):  # one query for each index: their OR would use none
-        found.update(rows.filter(condition).values_list("pk", flat=True)[:MOST_FOUND])
+        ids.update(rows.filter(condition).values_list("pk", flat=True)[:MOST_FOUND])
     if re.fullmatch(SHORT_ID, value.lower()):
-        found.update(with_short_id(rows, wanted.tenants, value.lower()))
-    return found
+        ids.update(with_short_id(rows, wanted.tenants, value.lower()))
+    return ids
 
 
 def _whole_value(value: str) -> Iterator[Q]:
@@ -252,7 +252,7 @@ class _Search:
         self._rows = rows.filter(*together)
         self._oldest, self._newest = _ids_between(wanted.since, wanted.until)
 
-    def run(self, before: UUID | None) -> Found:
+    def run(self, before: UUID | None) -> Hits:
         groups, cut = self._groups()
         reached = min(before or LAST_ID, self._newest)
         hits = self._open(reached)
@@ -265,13 +265,13 @@ class _Search:
             size = min(size * 4, max(EXAMINED - examined, 1))
         return self._page(hits, FIRST_ID if is_end else reached, tuple(cut))
 
-    def _page(self, hits: dict[UUID, Transaction], reached: UUID, cut: tuple[str, ...]) -> Found:
+    def _page(self, hits: dict[UUID, Transaction], reached: UUID, cut: tuple[str, ...]) -> Hits:
         keys = sorted((pk for pk in hits if pk >= reached), reverse=True)
         rows = [hits[pk] for pk in keys[: self._limit]]
         if len(keys) > self._limit:
-            return Found(rows, rows[-1].pk, cut=cut)
+            return Hits(rows, rows[-1].pk, cut=cut)
         is_end = reached == FIRST_ID
-        return Found(rows, None if is_end else reached, not is_end, cut)
+        return Hits(rows, None if is_end else reached, not is_end, cut)
 
     def _complete(self, hits: dict[UUID, Transaction], reached: UUID) -> int:
         """Number of hits that no unread entry lies between."""

@@ -22,7 +22,7 @@ from ledger.tools.catalogue import (
     tools_of,
     why_held,
 )
-from ledger.tools.handed_over import (
+from ledger.tools.handed_over_calls import (
     HandedOverTool,
     Namespace,
     function_in,
@@ -30,8 +30,8 @@ from ledger.tools.handed_over import (
     is_handed_over,
     register_namespace,
 )
-from ledger.tools.holds import why_tool_held
-from ledger.tools.pins import (
+from ledger.tools.held_tools import why_tool_held
+from ledger.tools.pinned_contracts import (
     NotPinned,
     accept_contract,
     pin_contract,

@@ -14,7 +14,7 @@ from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import Sentence, ToolHeld, UnknownTool
 from ledger.foundation.http_out import Credentials
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
-from ledger.tools import credentials, handed_over, holds, manifests, mcp_upstreams
+from ledger.tools import credentials, handed_over_calls, held_tools, manifests, mcp_upstreams
 from ledger.tools.http import HttpTool
 from ledger.tools.manifests import (
     AgentManifest,
@@ -35,8 +35,8 @@ def tool_of(row: Transaction | TransactionRow) -> Tool[Any, Any] | None:
     """
     if row.tool_version is None:
         return contracts.tools.get(row.tool)
-    if handed_over.is_for_agent(row):
-        return handed_over.HandedOverTool(row.tool)
+    if handed_over_calls.is_for_agent(row):
+        return handed_over_calls.HandedOverTool(row.tool)
     return tool_version(row.tenant, row.tool, row.tool_version)
 
 
@@ -66,10 +66,10 @@ def tool_named(tenant: str, name: str) -> Tool[Any, Any] | None:
 
 def tools_of(tenants: Iterable[str]) -> dict[str, Tool[Any, Any]]:
     """Every tool with effects of these tenants, by name; of equal names the first."""
-    found: dict[str, Tool[Any, Any]] = dict(contracts.tools)
+    tools: dict[str, Tool[Any, Any]] = dict(contracts.tools)
     for tenant in sorted(tenants):
-        found = {**registered(tenant), **found}
-    return found
+        tools = {**registered(tenant), **tools}
+    return tools
 
 
 def registered(tenant: str) -> Mapping[str, ManifestTool]:
@@ -84,12 +84,12 @@ def readonly_named(tenant: str, name: str) -> ReadonlyTool | None:
 
 def readonly_tools_of(tenants: Iterable[str]) -> dict[str, ReadonlyTool]:
     """Every tool without effects of these tenants, by name; of equal names the first."""
-    found: dict[str, ReadonlyTool] = dict(contracts.readonly_tools)
+    tools: dict[str, ReadonlyTool] = dict(contracts.readonly_tools)
     for tenant in sorted(tenants):
         for tool in _offered(tenant):
             if (readonly := _readonly(tool)) is not None:
-                found.setdefault(tool.name, readonly)
-    return found
+                tools.setdefault(tool.name, readonly)
+    return tools
 
 
 def _offered(tenant: str) -> list[ManifestTool]:
@@ -123,7 +123,7 @@ def _http_tool(manifest: HttpManifest, tenant: str) -> HttpTool:
         finders["showing"] = partial(credentials.for_address, tenant, manifest.credential)
     if manifest.signing_secret:
         finders["secrets"] = partial(credentials.signing_secrets, tenant, manifest.signing_secret)
-    why = partial(holds.why_tool_held, tenant, manifest.name)
+    why = partial(held_tools.why_tool_held, tenant, manifest.name)
     return HttpTool(manifest, why_held=why, **finders)
 
 
@@ -137,7 +137,7 @@ def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
 
 def why_held(row: Transaction | TransactionRow) -> str:
     """Why the tool of this transaction is held; empty if it is not, or is a Python tool."""
-    return "" if row.tool_version is None else holds.why_tool_held(row.tenant, row.tool)
+    return "" if row.tool_version is None else held_tools.why_tool_held(row.tenant, row.tool)
 
 
 def held_named(tenant: str, name: str) -> Tool[Any, Any] | None:
@@ -157,7 +157,7 @@ def last_named(tenant: str, name: str) -> Tool[Any, Any] | None:
 
 def refuse_held(tenant: str, name: str, version: str | None) -> None:
     """Raises ``ToolHeld`` if it is held; a Python tool, which has no version, never is."""
-    if version is not None and (why := holds.why_tool_held(tenant, name)):
+    if version is not None and (why := held_tools.why_tool_held(tenant, name)):
         raise ToolHeld(Sentence("{tool} is held. {why}", tool=name, why=Sentence(why)))
 
 

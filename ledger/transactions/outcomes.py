@@ -139,7 +139,7 @@ def outcome_of(row: Row, *, is_own: bool = True, acts_itself: bool = False) -> O
 
     ``acts_itself``: its agent carries it out, with a permit.
 
-    What people or time decided is final at once, although what was held is still being let go.
+    What people or time decided is final at once, although what was held is still being released.
     What may be proposed again is final only then: until then it holds its operation key.
     """
     if row.state == State.COMMITTED:
@@ -179,8 +179,8 @@ def _ended(row: Row, reason: str) -> OutcomeForAgent:
     if not may_retry:
         return OutcomeForAgent(kind, f"{begins} {NOT_AGAIN}")
     if row.state == State.ROLLING_BACK:
-        letting_go = "What was held for it is being let go."
-        return OutcomeForAgent(OutcomeKind.PENDING, f"{begins} {letting_go} {WAIT}")
+        releasing = "What was held for it is being let go."
+        return OutcomeForAgent(OutcomeKind.PENDING, f"{begins} {releasing} {WAIT}")
     return OutcomeForAgent(kind, f"{begins} {YOU_MAY}", do_not_retry=False)
 
 

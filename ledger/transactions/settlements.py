@@ -51,7 +51,7 @@ def resolve(
     - of what is in doubt: ``committed`` (needs the receipt), ``nothing_happened``, or ``retry``
       (only for retry-safe tools);
     - of a receipt that came late: ``keep_receipt`` (it did happen), ``not_ours`` (it is somebody
-      else's) or ``dealt_with`` (it did happen too, and was made good outside);
+      else's) or ``dealt_with`` (it did happen too, and was compensated outside);
     - ``withdraw`` what was signed off and nobody has begun; ``let_go`` by hand of what nobody can
       roll back;
     - ``decline`` what another operator has proposed, or take back one's own proposal.

@@ -362,8 +362,8 @@ def _git_version() -> tuple[int, ...]:
         run = subprocess.run(["git", "--version"], capture_output=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return ()
-    found = re.search(rb"(\d+)\.(\d+)", run.stdout)
-    return tuple(map(int, found.groups())) if found else ()
+    match = re.search(rb"(\d+)\.(\d+)", run.stdout)
+    return tuple(map(int, match.groups())) if match else ()
 
 
 def _networks() -> Iterator[CheckMessage]:

@@ -191,7 +191,7 @@ class Sweeper:
     def _enqueue_rows(self, name: str, *querysets: TransactionQuerySet) -> None:
         """Enqueue rows; those whose tool this process lacks only now and then."""
         columns = ("pk", "tool", "tool_version")
-        rows_due = [found for rows in querysets for found in rows.values_list(*columns)[:BATCH]]
+        rows_due = [row for rows in querysets for row in rows.values_list(*columns)[:BATCH]]
         elsewhere = {
             str(pk)
             for pk, tool, version in rows_due
@@ -267,7 +267,7 @@ def doubt_lapsed_leases() -> None:
 
 
 def let_go_of_unused_permits() -> None:
-    """Let go of what its agents were to carry out, and redeemed no permit for in time."""
+    """Release what its agents were to carry out, and redeemed no permit for in time."""
     waiting = Transaction.objects.awaiting_agents()
     for tenant, name, version in waiting.values_list("tenant", "tool", "tool_version").distinct():
         tool = tool_version(tenant, name, str(version))

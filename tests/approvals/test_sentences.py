@@ -13,8 +13,8 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import translation
 
-import approvals.admin.git_bus.bus_wishes
-import approvals.presentation.shown_in_full  # noqa: F401 (all errors are declared)
+import approvals.admin.git_bus.bus_orders
+import approvals.presentation.full_display  # noqa: F401 (all errors are declared)
 from approvals.models import Preferences
 from approvals.presentation.sentences import in_words, kept_in_words, refusal_in_words
 from ledger import states

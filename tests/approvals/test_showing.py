@@ -11,7 +11,7 @@ import pytest
 from django.urls import reverse
 
 from approvals.desk import decisions
-from approvals.presentation import shown_in_full
+from approvals.presentation import full_display
 from ledger import contracts
 from ledger.models import Transaction
 from tests.conftest import propose
@@ -123,10 +123,10 @@ def test_no_needs_no_reading_to_the_end(as_alice, mail, acme):
 def test_a_surface_that_nobody_described_shows_nothing(surface, alice_user, mail, acme):
     row = propose("mail", to="ana@example.com", body="Hello.")
 
-    assert shown_in_full.coverage(row, surface).missing == ("everything",)
-    with pytest.raises(shown_in_full.NotShownInFull):
+    assert full_display.coverage(row, surface).missing == ("everything",)
+    with pytest.raises(full_display.NotShownInFull):
         decisions.approve(alice_user, row.pk, digest=row.intent_digest, via=surface)
-    with pytest.raises(shown_in_full.NotShownInFull):
+    with pytest.raises(full_display.NotShownInFull):
         decisions.reject(alice_user, row.pk, digest=row.intent_digest, via=surface, reason="no")
     assert state_of(row) == "prepared"
 

@@ -22,8 +22,8 @@ from django.utils import timezone
 
 from approvals.models import CompanyIdentity, LinkPurpose, Membership, UserSession
 from approvals.people import accounts, reset_letters
-from approvals.people.sign_in import links, second_steps, ways_in
-from approvals.web.sign_in import coming_in
+from approvals.people.sign_in import account_access, links, second_steps
+from approvals.web.sign_in import company_and_links
 from ledger.events import account_changes
 from ledger.models import ChangeRequest, Delivery
 from ledger.principals import Surface
@@ -71,9 +71,9 @@ def test_a_letter_brings_nobody_in_whose_ways_in_two_operators_ended(alice_with_
     by = account_changes.command_principal()
     accounts.set_flag(alice_with_address, "is_staff", False, by=by, via=Surface.COMMAND)
     ask_letter()
-    from approvals.people.sign_in import ways_in
+    from approvals.people.sign_in import account_access
 
-    ways_in.end_ways_in(alice_with_address)
+    account_access.end_ways_in(alice_with_address)
     recovery = links.new_link(LinkPurpose.RECOVER, alice_with_address)
     deliver()
     ask_letter()
@@ -425,7 +425,7 @@ def test_whether_there_is_an_account_cannot_be_timed_by_asking_for_letters(
     seconds("nobody")
     unknown = min(seconds(f"nobody-{number}") for number in range(5))
     known = seconds("alice")
-    assert unknown >= coming_in.ANSWERED_AFTER_S
+    assert unknown >= company_and_links.ANSWERED_AFTER_S
     assert known < 2 * unknown
 
 
@@ -502,7 +502,7 @@ def test_what_a_stranger_began_is_kept_for_a_quarter_of_an_hour(alice_user):
 
 
 def test_expired_sessions_are_deleted_with_their_lines_in_the_list(alice_user, monkeypatch):
-    monkeypatch.setattr(ways_in, "BATCH", 2)
+    monkeypatch.setattr(account_access, "BATCH", 2)
     clients = [Client() for _ in range(4)]
     for client in clients:
         client.post("/sign-in/", {"username": "alice", "password": "alice"})
@@ -511,7 +511,7 @@ def test_expired_sessions_are_deleted_with_their_lines_in_the_list(alice_user, m
 
     counts = []
     for _ in range(3):
-        ways_in.forget_expired()
+        account_access.forget_expired()
         counts.append((Session.objects.count(), UserSession.objects.count()))
 
     assert counts == [(2, 2), (1, 1), (1, 1)]

@@ -18,7 +18,7 @@ from approvals.models import (
     Role,
     ShownNotification,
 )
-from approvals.notifications import push_channel, wishes
+from approvals.notifications import notification_settings, push_channel
 from approvals.people import accounts
 from ledger.delivery.couriers import Courier
 from ledger.events import outbox
@@ -337,7 +337,7 @@ def test_quiet_hours_are_those_of_the_person(alice_user, at, zone, until):
     chosen = quiet(alice_user, "20:00", "07:00", zone)
     now = datetime.fromisoformat(at).replace(tzinfo=UTC)
 
-    end = wishes.quiet_until(chosen, now)
+    end = notification_settings.quiet_until(chosen, now)
 
     assert end == (datetime.fromisoformat(until).replace(tzinfo=UTC) if until else None)
 

@@ -1,9 +1,10 @@
 """Figures of the product's structure, from its files and its imports.
 
 ``python -m tests.house.structure`` prints them; ``test_structure.py`` keeps them within limits.
-A **room** is a package or module right below ``ledger``, ``a2a`` or ``approvals``. Rooms stand on
-**floors**: each on one above all that it imports. A **door** is a module of a package that modules
-outside the package import. Wiring (apps, URLs, settings, servers) may enter anywhere.
+The **rooms** are ``ledger``, ``a2a`` and ``approvals``; a **package** is what stands inside them.
+The packages (and lone modules) right below a room stand on **floors**: each on one above all that
+it imports. A **door** is a module of a package that modules outside the package import. Wiring
+(apps, URLs, settings, servers) may enter anywhere.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from grimp import ImportGraph, build_graph
 
 from tests.house.source import ROOMS, ROOT
 
-# Parts of Django's own making, of which no room consists.
-NO_ROOMS = frozenset({"apps", "management", "migrations"})
+# Parts of a room that Django asks for.
+DJANGOS_OWN = frozenset({"apps", "management", "migrations"})
 WIRING = frozenset({"apps", "urls", "asgi", "wsgi", "api", "settings"})
 OPTIONAL = (
     "a2a/doors/git_bus",
@@ -42,7 +43,7 @@ def packages() -> Iterator[str]:
     """The packages with modules, but for those of Django's own making."""
     for module in sorted(graph().modules):
         parts = set(module.split("."))
-        if graph().find_children(module) and "." in module and not parts & NO_ROOMS:
+        if graph().find_children(module) and "." in module and not parts & DJANGOS_OWN:
             yield module
 
 
@@ -66,8 +67,9 @@ def _counts(importer: str) -> bool:
     return importer.rpartition(".")[2] not in WIRING and ".migrations" not in importer
 
 
-def rooms_of(container: str) -> set[str]:
-    return {child.rpartition(".")[2] for child in graph().find_children(container)} - NO_ROOMS
+def parts_of(container: str) -> set[str]:
+    """The packages and modules right below a room or a package."""
+    return {child.rpartition(".")[2] for child in graph().find_children(container)} - DJANGOS_OWN
 
 
 def imports_between(container: str) -> dict[str, set[str]]:
@@ -84,15 +86,15 @@ def imports_between(container: str) -> dict[str, set[str]]:
 
 def _child(container: str, module: str) -> str | None:
     name = module.removeprefix(f"{container}.").split(".")[0]
-    return name if module.startswith(f"{container}.") and name not in NO_ROOMS else None
+    return name if module.startswith(f"{container}.") and name not in DJANGOS_OWN else None
 
 
 def floors_of(container: str) -> list[set[str]]:
-    """The rooms on each floor, the lowest first. Raises ``ValueError`` for a circle."""
+    """The parts on each floor, the lowest first. Raises ``ValueError`` for a circle."""
     between = imports_between(container)
-    left, floors, placed = rooms_of(container), [], set[str]()
+    left, floors, placed = parts_of(container), [], set[str]()
     while left:
-        floor = {room for room in left if between.get(room, set()) <= placed}
+        floor = {part for part in left if between.get(part, set()) <= placed}
         if not floor:
             raise ValueError(f"There is a circle among {', '.join(sorted(left))}.")
         floors.append(floor)
@@ -117,7 +119,7 @@ def modules_per_folder() -> Mapping[str, int]:
     counts: dict[str, int] = defaultdict(int)
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
-            if path.name != "__init__.py" and not NO_ROOMS & set(path.parts):
+            if path.name != "__init__.py" and not DJANGOS_OWN & set(path.parts):
                 counts[str(path.parent.relative_to(ROOT))] += 1
     return counts
 
@@ -130,7 +132,7 @@ def figures() -> Iterator[str]:
             floors = f"{len(floors_of(room))} floors"
         except ValueError as circle:
             floors = str(circle)
-        yield f"{room}: {lines}, {len(rooms_of(room))} rooms, {floors}"
+        yield f"{room}: {lines}, {len(parts_of(room))} packages and modules right below, {floors}"
     doors = {package: doors_of(package) for package in packages()}
     yield f"doors: {sum(map(len, doors.values()))} of {len(doors)} packages"
     folder, number = max(modules_per_folder().items(), key=lambda each: each[1])

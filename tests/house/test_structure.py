@@ -1,4 +1,4 @@
-"""The structure of the product: rooms, floors and folders, counted from the imports."""
+"""The structure of the product: packages, floors and folders, counted from the imports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.house import structure
 from tests.house.source import ROOMS
 
-MOST_ROOMS_IN_LEDGER = 20
+MOST_PARTS_OF_LEDGER = 20
 MOST_FLOORS = 8
 MOST_MODULES_IN_A_FOLDER = 12
 MOST_DOORS = 3
@@ -19,19 +19,19 @@ SHELVES = {
 }
 
 
-def test_the_ledger_has_few_rooms():
-    assert len(structure.rooms_of("ledger")) <= MOST_ROOMS_IN_LEDGER
+def test_few_packages_stand_right_below_the_ledger():
+    assert len(structure.parts_of("ledger")) <= MOST_PARTS_OF_LEDGER
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_rooms_stand_on_few_floors_without_a_circle(room):
+def test_the_packages_of_a_room_stand_on_few_floors_without_a_circle(room):
     assert len(structure.floors_of(room)) <= MOST_FLOORS
 
 
 def test_a_circle_is_noticed(monkeypatch):
     both = {"a": {"b"}, "b": {"a"}}
     monkeypatch.setattr(structure, "imports_between", lambda container: both)
-    monkeypatch.setattr(structure, "rooms_of", lambda container: {"a", "b"})
+    monkeypatch.setattr(structure, "parts_of", lambda container: {"a", "b"})
 
     with pytest.raises(ValueError, match="a circle among a, b"):
         structure.floors_of("ledger")

@@ -20,7 +20,7 @@ from ledger.foundation.crypto import standard_webhooks
 from ledger.foundation.http_out.safe_http import CredentialUnusable
 from ledger.models import Credential, Event, RegisteredTool
 from ledger.principals import Surface
-from ledger.tools import credentials, manifests, pins, registrations
+from ledger.tools import credentials, manifests, pinned_contracts, registrations
 from ledger.tools.credentials import CredentialRefused
 from ledger.tools.registrations import loosened
 from ledger.transactions import coordinator
@@ -100,7 +100,7 @@ def test_what_its_owner_publishes_is_asked_for_in_the_same_way(secret, service, 
     service.answers["contract"] = (200, contract, {})
     row = RegisteredTool.objects.get(tenant=acme)
 
-    assert pins.read_contract(row) == contract
+    assert pinned_contracts.read_contract(row) == contract
 
     (asked,) = service.asked
     assert asked.body == {"verb": "contract", "tool": "refund_invoice", "tenant": "acme"}

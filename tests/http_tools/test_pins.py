@@ -17,7 +17,7 @@ from ledger.errors import LedgerError, ToolHeld
 from ledger.models import Event, RegisteredTool, Transaction, Watched
 from ledger.principals import Principal, Surface
 from ledger.states import State
-from ledger.tools import pins, watched
+from ledger.tools import pinned_contracts, watched
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
 from tests.conftest import propose
@@ -46,7 +46,7 @@ def tool(service, registered):
     service.answers["contract"] = (200, CONTRACT, {})
     registered(routes=[])
     row = RegisteredTool.objects.select_related("tenant").get()
-    pins.pin_contract(row, pins.read_contract(row), **BY)
+    pinned_contracts.pin_contract(row, pinned_contracts.read_contract(row), **BY)
     return row
 
 
@@ -91,7 +91,7 @@ def test_a_change_holds_the_tool_until_an_operator_has_accepted_it(tool, service
     held = Event.objects.get(kind="tool_held")
     assert (held.principal, held.via) == ("system:pins", "system")
 
-    pins.accept_contract(row, sha256=_sha256(with_promise(idempotent=False)), **BY)
+    pinned_contracts.accept_contract(row, sha256=_sha256(with_promise(idempotent=False)), **BY)
 
     assert approve(pending).state == State.APPROVED
     assert proposed("2").state == State.PREPARED
@@ -135,7 +135,7 @@ def test_what_was_sent_before_the_hold_is_still_looked_up(service, registered):
     service.answers["contract"] = (200, CONTRACT, {})
     registered(routes=["find_receipt"])
     row = RegisteredTool.objects.select_related("tenant").get()
-    pins.pin_contract(row, pins.read_contract(row), **BY)
+    pinned_contracts.pin_contract(row, pinned_contracts.read_contract(row), **BY)
     sent = approve(proposed())
     service.answers["commit"] = (500, {}, {})
     execution.commit(sent.pk)
@@ -176,7 +176,7 @@ def test_a_policy_does_not_approve_what_is_held(service, registered):
         },
     )
     row = RegisteredTool.objects.select_related("tenant").get()
-    pins.pin_contract(row, pins.read_contract(row), **BY)
+    pinned_contracts.pin_contract(row, pinned_contracts.read_contract(row), **BY)
     service.answers["contract"] = (200, with_promise(plan=True), {})
     read_again()
 
@@ -196,7 +196,7 @@ def test_once_held_it_stays_held_when_the_owner_changes_it_back(tool, service):
 
     assert row.held
     assert Event.objects.filter(kind="tool_held").count() == 1
-    pins.accept_contract(row, sha256=_sha256(CONTRACT), **BY)
+    pinned_contracts.accept_contract(row, sha256=_sha256(CONTRACT), **BY)
     assert RegisteredTool.objects.get().held == ""
 
 
@@ -207,10 +207,10 @@ def test_only_what_was_seen_is_accepted_also_if_it_changes_at_every_read(tool, s
     seen = _sha256(first.watched.seen)
     second = read_again()
 
-    with pytest.raises(pins.NotPinned, match="changed again"):
-        pins.accept_contract(second, sha256=seen, **BY)
+    with pytest.raises(pinned_contracts.NotPinned, match="changed again"):
+        pinned_contracts.accept_contract(second, sha256=seen, **BY)
     assert RegisteredTool.objects.get().held
-    pins.accept_contract(second, sha256=_sha256(second.watched.seen), **BY)
+    pinned_contracts.accept_contract(second, sha256=_sha256(second.watched.seen), **BY)
     assert read_again().held
 
 
@@ -233,8 +233,8 @@ def test_what_is_no_contract_holds_the_tool_and_cannot_be_accepted(what, tool, s
     row = read_again()
 
     assert row.held
-    with pytest.raises(pins.NotPinned):
-        pins.accept_contract(row, sha256=_sha256(row.watched.seen), **BY)
+    with pytest.raises(pinned_contracts.NotPinned):
+        pinned_contracts.accept_contract(row, sha256=_sha256(row.watched.seen), **BY)
     assert RegisteredTool.objects.get().held
 
 
@@ -288,8 +288,8 @@ def test_nothing_is_pinned_that_is_no_contract(service, registered):
     row = RegisteredTool.objects.select_related("tenant").get()
     for answer in (STRANGE["another name"], STRANGE["unknown members"], STRANGE["nothing"]):
         service.answers["contract"] = (200, answer, {})
-        with pytest.raises(pins.NotPinned):
-            pins.read_contract(row)
+        with pytest.raises(pinned_contracts.NotPinned):
+            pinned_contracts.read_contract(row)
 
     assert watched.due() == []
 

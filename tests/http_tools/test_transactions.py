@@ -13,7 +13,7 @@ from ledger.models import ToolVersion, Transaction
 from ledger.proof.audit import verification
 from ledger.proof.log import checkpoints
 from ledger.seals import intents
-from ledger.tools import catalogue, holds
+from ledger.tools import catalogue, held_tools
 from ledger.tools.catalogue import tool_of
 from ledger.transactions import coordinator
 from tests.conftest import propose
@@ -340,7 +340,7 @@ def test_nothing_is_made_good_by_a_tool_that_is_held(service, registered, signed
     service.answers |= {"commit": (200, RECEIPT), "compensate": (200, {"receipt": {"id": "un_7"}})}
     row = committed(signed_off())
     coordinator.compensate(row.pk, by=alice, via="web", reason="Wrong customer.")
-    holds.hold("acme", "refund_invoice", "It changed.", by=OPERATOR, via="command")
+    held_tools.hold("acme", "refund_invoice", "It changed.", by=OPERATOR, via="command")
 
     execution.compensate(row.pk)
 
@@ -348,7 +348,7 @@ def test_nothing_is_made_good_by_a_tool_that_is_held(service, registered, signed
     assert (row.state, "is held" in row.error) == ("compensating", True)
     assert "compensate" not in service.verbs()
 
-    holds.release("acme", "refund_invoice", by=OPERATOR, via="command")
+    held_tools.release("acme", "refund_invoice", by=OPERATOR, via="command")
     Transaction.objects.filter(pk=row.pk).update(next_attempt_at=None)
     execution.compensate(row.pk)
 

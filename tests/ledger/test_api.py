@@ -323,7 +323,7 @@ def test_arguments_that_cannot_be_meant_are_refused_and_nothing_is_prepared(as_h
 
     assert answer.status_code == 422
     assert answer["Content-Type"] == "application/problem+json"
-    # Where planning had begun, what it held is being let go of; nothing else is left.
+    # Where planning had begun, what it held is being released; nothing else is left.
     assert not Transaction.objects.exclude(ending="abandoned").exists()
 
 

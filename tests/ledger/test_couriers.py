@@ -289,15 +289,15 @@ def test_a_name_that_hangs_now_waits_with_the_new_ones_although_it_was_found_bef
     names, target = dns._Lookups(), httpx.URL("http://turned.example/")
     silence = threading.Event()
     asyncio.run(names.in_time(lambda _: "", target))
-    assert "turned.example" in names._found
+    assert "turned.example" in names._known_hosts
 
     with pytest.raises(dns.LookupTookTooLong):
         asyncio.run(names.in_time(lambda _: silence.wait(30), target))
 
-    assert "turned.example" not in names._found
+    assert "turned.example" not in names._known_hosts
     silence.set()
     until(lambda: not any("known" in t.name for t in threading.enumerate()), what="it ended")
-    assert "turned.example" not in names._found, "it was found too late"
+    assert "turned.example" not in names._known_hosts, "it was found too late"
 
 
 def _hang(silence: threading.Event) -> str:

@@ -293,7 +293,7 @@ def test_the_digest_is_tested_again_before_anything_is_carried_out(approved, the
     execution.roll_back(row.pk)
 
     row = after(row)
-    # What it holds is named by columns that were changed too: a person has to let go of it.
+    # What it holds is named by columns that were changed too: a person has to release it.
     assert row.state == State.ROLLING_BACK
     assert row.error == "The transaction was changed after it was signed off."
     assert the_world.effects == {}

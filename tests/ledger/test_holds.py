@@ -1,4 +1,4 @@
-"""What plan() held is let go of, whatever goes wrong between planning and entering."""
+"""What plan() held is released, whatever goes wrong between planning and entering."""
 
 from __future__ import annotations
 

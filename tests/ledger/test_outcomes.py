@@ -34,7 +34,7 @@ BY_STATE = {
     State.COMPENSATING: ("pending", True),
     State.COMPENSATED: ("withdrawn", True),
 }
-# The others: while what was held is let go, and after it.
+# The others: while what was held is released, and after it.
 BY_ENDING = {
     "": (("failed", True), ("failed", True)),
     "rejected": (("refused", True), ("refused", True)),

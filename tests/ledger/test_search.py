@@ -14,7 +14,7 @@ from ledger.management.commands import rebuild_search
 from ledger.models import SearchTerm, Transaction
 from ledger.proof import retention
 from ledger.reporting import search
-from ledger.reporting.search import Found, Wanted
+from ledger.reporting.search import Hits, Wanted
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import end_retention
@@ -138,7 +138,7 @@ def test_a_rare_state_leads_a_search_for_common_words(ended, aborted_among, monk
 
     page = search.find(Wanted(ACME, "ada", tool="pay", state="aborted"), 2)
 
-    assert page == Found([rare])
+    assert page == Hits([rare])
 
 
 def test_days_bound_a_search(ended):
@@ -178,7 +178,7 @@ def test_a_page_that_would_cost_too_much_says_how_far_back_it_looked(ended, monk
     assert (first.rows, first.is_partial, first.next) == ([], True, newer[1].pk)
     assert first.searched_back_to
     assert abs(first.searched_back_to - newer[1].created_at) < timedelta(seconds=5)
-    assert rest == Found([wanted])
+    assert rest == Hits([wanted])
 
 
 def test_too_many_beginnings_leave_the_whole_word(ended, monkeypatch):

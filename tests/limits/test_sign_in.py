@@ -62,7 +62,7 @@ def test_the_admin_has_no_sign_in_of_its_own_that_could_be_tried_instead(alice_u
 
 
 class Hashing:
-    """Stands for the check of a password: takes until it is let go."""
+    """Stands for the check of a password: takes until it is released."""
 
     def __init__(self) -> None:
         self.begun: list[str] = []

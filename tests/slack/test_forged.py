@@ -193,5 +193,5 @@ def test_a_click_after_the_time_is_up_is_told_so(slack, posted, served, slack_al
     slack.click(message, "approve", slack_alice)
     settle()
 
-    assert state_of(row) == "prepared"  # until the sweeper lets go of it
+    assert state_of(row) == "prepared"  # until the sweeper releases it
     assert "Its time was up" in ephemeral_text(slack)

@@ -53,7 +53,7 @@ def test_the_message_says_what_will_happen_to_whom_and_how_much(slack, posted, w
     for words in (
         "Pay 4820.00 EUR for order-1042",
         "€4,820.00",
-        "Can be made good",
+        "Can be compensated",
         "Large amount.",
         "Take €4,820.00 back for order-1042.",
         "Helpdesk agent",

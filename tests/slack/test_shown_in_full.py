@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings, stra
 
 from approvals.desk import policies
 from approvals.models import SlackMessage, SlackWorkspace
-from approvals.presentation import labels, shown_in_full
+from approvals.presentation import full_display, labels
 from approvals.slack.rendering import render
 from approvals.slack.rendering.signed_values import ButtonValue
 from ledger import contracts
@@ -189,7 +189,7 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         if "action_id" in one
     }
     if DECIDING & names:
-        assert shown_in_full.coverage(row, "slack").is_complete
+        assert full_display.coverage(row, "slack").is_complete
         assert_shows_all(row, FakeSlack.plain(shown), language)
     else:
         assert names == {"open"}

@@ -56,11 +56,11 @@ def serve(pk: int) -> None:
 
 def _turn(bus: GitBus) -> None:
     with Repository(folder_of(bus), remote_of(bus)) as repository:
-        here = Pass.begin(bus, repository)
+        bus_pass = Pass.begin(bus, repository)
         try:
-            _serve(here)
+            _serve(bus_pass)
         finally:
-            bus.head = here.head
+            bus.head = bus_pass.head
             _tidy(bus, repository)
 
 
@@ -71,27 +71,27 @@ def _tidy(bus: GitBus, repository: Repository) -> None:
         logger.warning("%s: the copy was not tidied: %s", bus, failure)
 
 
-def _serve(here: Pass) -> None:
-    oversight.note_history(here)
-    declined = _publish_participant_file(here)
-    oversight.grant_wishes(here)
-    inbound.recover(here)
-    inbound.answer_all(here)
-    outbound.collect_all(here)
-    outbound.withdraw_all(here)
-    outbound.send_all(here)
-    inbound.take_all(here, MOST_CLAIMS)
-    inbound.answer_all(here)
-    oversight.follow_others(here)
-    here.bus.unusable = here.unusable[:MOST_UNUSABLE]
+def _serve(bus_pass: Pass) -> None:
+    oversight.note_history(bus_pass)
+    declined = _publish_participant_file(bus_pass)
+    oversight.grant_wishes(bus_pass)
+    inbound.recover(bus_pass)
+    inbound.answer_all(bus_pass)
+    outbound.collect_all(bus_pass)
+    outbound.withdraw_all(bus_pass)
+    outbound.send_all(bus_pass)
+    inbound.take_all(bus_pass, MOST_CLAIMS)
+    inbound.answer_all(bus_pass)
+    oversight.follow_others(bus_pass)
+    bus_pass.bus.unusable = bus_pass.unusable[:MOST_UNUSABLE]
     if declined is not None:
         raise declined
 
 
-def _publish_participant_file(here: Pass) -> PushDeclined | None:
+def _publish_participant_file(bus_pass: Pass) -> PushDeclined | None:
     """A host that declines it may take everything else; operators are told after the turn."""
     try:
-        participant_file.publish(here)
+        participant_file.publish(bus_pass)
     except PushDeclined as declined:
         return declined
     return None
@@ -118,12 +118,12 @@ def state_of(bus: GitBus) -> list[str]:
     Raises ``GitFailed, BusUnusable``.
     """
     with Repository(folder_of(bus), remote_of(bus)) as repository:
-        here = Pass.begin(bus, repository)
-        lines = [f"{bus.url}, branch {bus.branch}, at commit {here.head[:12]}"]
+        bus_pass = Pass.begin(bus, repository)
+        lines = [f"{bus.url}, branch {bus.branch}, at commit {bus_pass.head[:12]}"]
         for name in ("inbox", "processing", "archive"):
-            path = getattr(here.folders, name)
-            lines.append(f"{path}/: {len(_files_in(here, path))} requests")
-        for entry in _files_in(here, here.folders.participants):
+            path = getattr(bus_pass.folders, name)
+            lines.append(f"{path}/: {len(_files_in(bus_pass, path))} requests")
+        for entry in _files_in(bus_pass, bus_pass.folders.participants):
             participant = files.read_participant(entry.name, repository.read(entry))
             if participant is not None:
                 methods = ", ".join(participant.methods) or "names no methods"
@@ -131,6 +131,6 @@ def state_of(bus: GitBus) -> list[str]:
     return lines
 
 
-def _files_in(here: Pass, path: str) -> list[Entry]:
-    entries = here.repository.folder(here.head, path)
+def _files_in(bus_pass: Pass, path: str) -> list[Entry]:
+    entries = bus_pass.repository.folder(bus_pass.head, path)
     return [entry for entry in entries if entry.name.endswith(".json") and files.is_small(entry)]

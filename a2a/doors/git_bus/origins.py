@@ -29,14 +29,14 @@ def of_task(task: Task) -> Origin | None:
 
 
 def _request_of(task_id: UUID) -> BusRequest | None:
-    return _found(Q(task=task_id) | Q(admission=task_id))
+    return _first_request(Q(task=task_id) | Q(admission=task_id))
 
 
 def _received_as(task_id: UUID) -> BusRequest | None:
-    return _found(Q(task=task_id, is_ours=False))
+    return _first_request(Q(task=task_id, is_ours=False))
 
 
-def _found(which: Q) -> BusRequest | None:
+def _first_request(which: Q) -> BusRequest | None:
     rows = BusRequest.objects.filter(which).select_related("bus__agent")
     return rows.defer("bus__deploy_key", "bus__password").first()
 

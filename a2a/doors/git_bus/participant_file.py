@@ -8,30 +8,30 @@ from a2a.doors.git_bus.repository import Change, files
 from a2a.models import Skill
 
 
-def publish(here: Pass) -> None:
+def publish(bus_pass: Pass) -> None:
     """Write or refresh it, if it is not as it should be."""
-    path, content = here.folders.participant_file(here.bus.participant), _content(here)
+    path, content = bus_pass.folders.participant_file(bus_pass.bus.participant), _content(bus_pass)
 
     def change() -> Change | None:
-        entry = here.entry(path)
-        if entry and files.is_small(entry) and here.repository.read(entry) == content:
+        entry = bus_pass.entry(path)
+        if entry and files.is_small(entry) and bus_pass.repository.read(entry) == content:
             return None
-        return Change(f"Manifest of {here.bus.participant}", written={path: content})
+        return Change(f"Manifest of {bus_pass.bus.participant}", written={path: content})
 
-    here.publish(change)
+    bus_pass.publish(change)
 
 
-def _content(here: Pass) -> bytes:
+def _content(bus_pass: Pass) -> bytes:
     offered = dict(
-        BusMethod.objects.filter(bus=here.bus, is_ours=True).values_list("method", "skill")
+        BusMethod.objects.filter(bus=bus_pass.bus, is_ours=True).values_list("method", "skill")
     )
-    agent = here.bus.agent
+    agent = bus_pass.bus.agent
     skills = Skill.objects.offered_to(agent.tenant_id).filter(slug__in=offered.values())
     texts = {skill.slug: skill.description for skill in skills}
     lines = [f"{method}: {texts.get(slug, slug)}" for method, slug in sorted(offered.items())]
     return files.write_participant(
-        here.bus.participant,
-        here.folders,
+        bus_pass.bus.participant,
+        bus_pass.folders,
         role=agent.name,
         description="\n".join(lines) or "Offers nothing; sends requests.",
         methods=list(offered),

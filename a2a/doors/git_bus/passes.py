@@ -53,8 +53,8 @@ class Pass:
     def begin(cls, bus: GitBus, repository: Repository) -> Pass:
         """Raises ``GitFailed, BusUnusable``."""
         head = repository.fetch()
-        found = repository.entries(head, [files.SETTINGS_PATH])
-        settings = found.get(files.SETTINGS_PATH)
+        entries = repository.entries(head, [files.SETTINGS_PATH])
+        settings = entries.get(files.SETTINGS_PATH)
         if settings is None or not files.is_small(settings):
             raise BusUnusable(f"The repository has no {files.SETTINGS_PATH} that can be read.")
         folders = files.folders_of(repository.read(settings))
@@ -90,8 +90,8 @@ class Pass:
         rows = BusRequest.objects.annotate(lower=Lower("request_id")).filter(
             bus=self.bus, lower__in=lowered
         )
-        found = rows.select_related("bus__agent", "task", "admission")
-        return {row.request_id.lower(): row for row in found}
+        requests = rows.select_related("bus__agent", "task", "admission")
+        return {row.request_id.lower(): row for row in requests}
 
     def publish(self, change_of: Callable[[], Change | None]) -> str | None:
         """Commit and push a change; its commit, or ``None`` if there is nothing to change any more.

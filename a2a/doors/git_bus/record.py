@@ -75,25 +75,25 @@ def done(row: BusRequest, text: str = "", **columns: Any) -> None:
     note(row, progress=Progress.DONE, problem=cut(text, 2000), ended_at=Now(), **columns)
 
 
-def exchanged(here: Pass, row: BusRequest, commit: str, path: str) -> None:
+def exchanged(bus_pass: Pass, row: BusRequest, commit: str, path: str) -> None:
     """Seal in the task's chain which commit of the bus carried the file, there or here."""
     if row.task_id is None:
         return
-    details = {"repository": here.bus.url, "branch": here.bus.branch, "commit": commit}
+    details = {"repository": bus_pass.bus.url, "branch": bus_pass.bus.branch, "commit": commit}
     tasks.record_exchange(
         row.task_id,
-        by=here.bus.agent.principal,
+        by=bus_pass.bus.agent.principal,
         via=VIA,
         details={**details, "path": path, "author": row.author, "signer": row.signer},
     )
 
 
-def rewritten(here: Pass, known: str) -> None:
+def rewritten(bus_pass: Pass, known: str) -> None:
     """The commit that we knew is not in the history any more."""
-    here.bus.rewritten_at = timezone.now()
-    GitBus.objects.filter(pk=here.bus.pk).update(rewritten_at=here.bus.rewritten_at)
-    details = {"was_at": known, "is_at": here.head}
-    change(here.bus, BusChange.HISTORY_REWRITTEN, details)
+    bus_pass.bus.rewritten_at = timezone.now()
+    GitBus.objects.filter(pk=bus_pass.bus.pk).update(rewritten_at=bus_pass.bus.rewritten_at)
+    details = {"was_at": known, "is_at": bus_pass.head}
+    change(bus_pass.bus, BusChange.HISTORY_REWRITTEN, details)
 
 
 def change(

@@ -13,9 +13,9 @@ NOT_SIGNED = Sentence("The commit is not signed.")
 OF_AUTHOR = ("commit", "author", "signer", "key", "doubt")
 
 
-def note_author(here: Pass, row: BusRequest, path: str) -> None:
+def note_author(bus_pass: Pass, row: BusRequest, path: str) -> None:
     """Set, and do not save, what the newest commit of the file says about its author."""
-    author = here.repository.author_of(here.head, path, here.bus.allowed_signers)
+    author = bus_pass.repository.author_of(bus_pass.head, path, bus_pass.bus.allowed_signers)
     row.commit, row.author, row.signer, row.key, row.doubt = "", "", "", "", ""
     if author is not None:
         row.commit, row.doubt = author.commit, author.problem[:200]
@@ -23,10 +23,10 @@ def note_author(here: Pass, row: BusRequest, path: str) -> None:
         row.signer, row.key = author.signer, author.key
 
 
-def is_signed(here: Pass, path: str) -> bool:
+def is_signed(bus_pass: Pass, path: str) -> bool:
     """True if an allowed signer has signed the file as it is."""
-    author = here.repository.author_of(here.head, path, here.bus.allowed_signers)
-    return author is not None and bool(author.signer) and bool(here.bus.allowed_signers.strip())
+    author = bus_pass.repository.author_of(bus_pass.head, path, bus_pass.bus.allowed_signers)
+    return author is not None and bool(author.signer) and bool(bus_pass.bus.allowed_signers.strip())
 
 
 def is_stranger(row: BusRequest) -> bool:

@@ -125,8 +125,10 @@ def read(kind: type[T], body: Any) -> T:
             {"field": ".".join(map(str, error["loc"])), "message": error["msg"]}
             for error in refusal.errors(include_url=False, include_context=False)
         ]
-        said = "; ".join(f"{error['field'] or 'body'}: {error['message']}" for error in errors[:3])
-        raise InvalidRequest(f"{said}.", errors=errors[:50]) from refusal
+        detail = "; ".join(
+            f"{error['field'] or 'body'}: {error['message']}" for error in errors[:3]
+        )
+        raise InvalidRequest(f"{detail}.", errors=errors[:50]) from refusal
 
 
 def options_of(kept: Any) -> list[Option]:

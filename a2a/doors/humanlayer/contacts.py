@@ -107,13 +107,13 @@ def read_one(caller: Caller, call_id: str) -> Json:
 def escalate(caller: Caller, call_id: str, body: Any) -> Json:
     """Put the agent's words beside its question. Raises ``TaskNotPossible`` once it is answered."""
     task = task_of(caller, call_id)
-    said = escalation_in(body)
+    text = escalation_in(body)
     message = Message(
         message_id=f"escalation-{uuid4()}",
         role=Role.USER,
         principal=str(caller.principal),
         principal_name=caller.principal.display_name,
-        parts=[{"text": said}],
+        parts=[{"text": text}],
         metadata={},
     )
     tasks.add_client_message(task, message, caller=caller, via=Surface("humanlayer"))
@@ -123,12 +123,12 @@ def escalate(caller: Caller, call_id: str, body: Any) -> Json:
 def task_of(caller: Caller, call_id: str) -> Task:
     """By the unique index of requests: ids are unique per agent."""
     caller.require(Scope.SUBMIT)
-    found = Task.objects.filter(
+    rows = Task.objects.filter(
         submitted_by=str(caller.principal),
         idempotency_key=_key(call_id),
         skill_slug=ASK_A_PERSON.id,
     )
-    task = found.first()
+    task = rows.first()
     if task is None:
         raise NotFound()
     return task

@@ -59,8 +59,8 @@ def _call_ids(row: Transaction) -> list[str]:
     keys = IdempotencyKey.objects.filter(
         transaction=row, route=PREPARE_ROUTE, key__startswith=calls.KEY_PREFIX
     )
-    found = keys.order_by("pk").values_list("key", flat=True)
-    return [key.removeprefix(calls.KEY_PREFIX) for key in found]
+    full_keys = keys.order_by("pk").values_list("key", flat=True)
+    return [key.removeprefix(calls.KEY_PREFIX) for key in full_keys]
 
 
 class ContactChannel(HttpChannel):

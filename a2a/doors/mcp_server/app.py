@@ -119,8 +119,8 @@ async def _answer(
     except Fault as fault:
         await stream.end(error_message(message.id, fault), _status(message, fault))
     except LedgerError as refusal:
-        said = f"{refusal.title}. {refusal.detail} {refusal.hint}"
-        refused = Fault(REFUSED, said, {"code": refusal.code})
+        text = f"{refusal.title}. {refusal.detail} {refusal.hint}"
+        refused = Fault(REFUSED, text, {"code": refusal.code})
         await stream.end(error_message(message.id, refused), refusal.status)
     except CONNECTION_LOST as failure:
         away = database_away(failure, f"MCP {message.method[:80]}", is_read=False)

@@ -78,12 +78,12 @@ def _with_reason(schema: Json) -> Json:
     properties = schema.get("properties", {})
     if REASON in properties:
         return schema
-    said = {
+    reason_schema = {
         "type": "string",
         "maxLength": REASON_MAX,
         "description": "Why you want this. Whoever signs off reads it.",
     }
-    return {**schema, "properties": {**properties, REASON: said}}
+    return {**schema, "properties": {**properties, REASON: reason_schema}}
 
 
 def _readonly_tool(tool: ReadonlyTool) -> Json:

@@ -118,9 +118,9 @@ def _check_envelope(message: Incoming, headers: Headers) -> None:
 
 def _check_name(message: Incoming, headers: Headers) -> None:
     name = message.params.get(NAMES.get(message.method, ""))
-    said = _decoded(_header(headers, b"mcp-name"))
+    header = _decoded(_header(headers, b"mcp-name"))
     is_task = message.method.startswith("tasks/")  # clients leave it out there
-    if name is not None and said != name and not (is_task and said is None):
+    if name is not None and header != name and not (is_task and header is None):
         raise Fault(HEADER_MISMATCH, "Mcp-Name is not the name in the body.")
 
 

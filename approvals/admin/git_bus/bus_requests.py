@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from a2a.doors.git_bus import origins
 from a2a.doors.git_bus.models import BusRequest, Wish
 from approvals.admin.actions import ReasonForm, RowActions
-from approvals.admin.git_bus import bus_wishes
+from approvals.admin.git_bus import bus_orders
 from approvals.desk.policies import who_can
 from approvals.http.middleware import roles_of
 from approvals.models import Role
@@ -124,7 +124,7 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
         return page
 
     def offered(self, person: Any, row: BusRequest) -> dict[str, Any]:
-        possible = bus_wishes.possible_for(row) if person.has_perm(OPERATE) else []
+        possible = bus_orders.possible_for(row) if person.has_perm(OPERATE) else []
         names = {wish: self._name(wish.value) for wish in possible}
         return {
             "wishes": [
@@ -142,7 +142,7 @@ def wish_for(user: User, pk: int, wish: Wish, *, via: Surface, reason: str) -> B
         raise NotFound()
     if Role.OPERATOR not in roles_of(user)[tenant]:
         raise NotAllowed(f"You are not an operator of {tenant}. {who_can(tenant, Role.OPERATOR)}")
-    return bus_wishes.wish_for(pk, wish, by=principal_of(user), via=via, reason=reason)
+    return bus_orders.wish_for(pk, wish, by=principal_of(user), via=via, reason=reason)
 
 
 def _link(task: Any) -> SafeString | str:

@@ -60,15 +60,15 @@ def _known_etag(match: re.Match[str], query: Query, headers: Headers) -> str:
     return headers.get(b"if-none-match", b"").decode("latin-1").removeprefix("W/")
 
 
-def _place_in_pending(match: re.Match[str], query: Query, headers: Headers) -> Any:
+def _page_of_pending(match: re.Match[str], query: Query, headers: Headers) -> Any:
     after = _only(query, "after")
-    place = transaction_polls.Place(
+    page = transaction_polls.PageRequest(
         limit=int(_only(query, "limit", str(transaction_polls.PAGE))),
         after=UUID(after) if after else None,
     )
-    if not 1 <= place.limit <= transaction_polls.PAGE_MOST:
+    if not 1 <= page.limit <= transaction_polls.PAGE_MOST:
         raise ValueError
-    return _known_etag(match, query, headers), place
+    return _known_etag(match, query, headers), page
 
 
 def _cursor(match: re.Match[str], query: Query, headers: Headers) -> int:
@@ -77,7 +77,7 @@ def _cursor(match: re.Match[str], query: Query, headers: Headers) -> int:
 
 ROUTES = (
     Route(re.compile(f"/api/v1/transactions/{UUID_}"), transaction_polls.transactions, _known_etag),
-    Route(re.compile("/api/v1/pending"), transaction_polls.pending, _place_in_pending),
+    Route(re.compile("/api/v1/pending"), transaction_polls.pending, _page_of_pending),
     Route(re.compile(f"/api/v1/tasks/{UUID_}"), task_polls.tasks, lambda *_: None),
     Route(re.compile(f"/api/v1/work/{UUID_}/messages"), task_polls.messages, _cursor),
     Route(

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from approvals.people.sign_in.account_access import (
+    end_sessions,
+    end_ways_in,
+    has_way_in,
+    remember_session,
+    session_is_of,
+    sessions_of,
+)
 from approvals.people.sign_in.links import (
     end_links,
     find_link,
@@ -16,14 +24,6 @@ from approvals.people.sign_in.passkeys import (
     passkeys_of,
     person_with_passkey,
     register_passkey,
-)
-from approvals.people.sign_in.ways_in import (
-    end_sessions,
-    end_ways_in,
-    has_way_in,
-    remember_session,
-    session_is_of,
-    sessions_of,
 )
 
 __all__ = [

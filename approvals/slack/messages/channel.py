@@ -23,7 +23,7 @@ from approvals.slack.api import error_of, is_configured
 from approvals.slack.languages import in_language_of_message
 from approvals.slack.messages import posting, recipients, routing, thread_replies
 from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
-from approvals.slack.messages.routing import Place
+from approvals.slack.messages.routing import Destination
 from ledger.events.outbox import NotNow, Owed
 from ledger.foundation.backoff import Backoff
 from ledger.models import Delivery, DeliveryState, Event
@@ -126,12 +126,12 @@ def _for_sign_off(event: Event) -> Iterator[Owed]:
     assert row is not None
     tool = tool_of(row)
     remind = tool.contract.remind if tool else None
-    for place in routing.places_for(row):
-        message = _message_at(place, transaction=row)
+    for destination in routing.destinations_for(row):
+        message = _message_at(destination, transaction=row)
         yield Owed(recipient_of(Action.UPDATE, message))
         if remind is not None and row.expires_at - remind > row.created_at:
             yield Owed(recipient_of(Action.REMIND, message), row.expires_at - remind)
-        yield from _escalation(place, message, event)
+        yield from _escalation(destination, message, event)
 
 
 def _for_question(event: Event) -> Iterator[Owed]:
@@ -139,21 +139,21 @@ def _for_question(event: Event) -> Iterator[Owed]:
     question = Question.objects.filter(pk=question_id).first() if question_id else None
     if question is None:
         return
-    for place in routing.places_for_question(question):
-        message = _message_at(place, question=question)
+    for destination in routing.destinations_for_question(question):
+        message = _message_at(destination, question=question)
         yield Owed(recipient_of(Action.UPDATE, message))
-        yield from _escalation(place, message, event)
+        yield from _escalation(destination, message, event)
 
 
-def _message_at(place: Place, **subject: Any) -> SlackMessage:
+def _message_at(destination: Destination, **subject: Any) -> SlackMessage:
     return posting.get_or_create(
-        place.workspace, place.target, escalate_to=place.escalate_to, **subject
+        destination.workspace, destination.target, escalate_to=destination.escalate_to, **subject
     )
 
 
-def _escalation(place: Place, message: SlackMessage, event: Event) -> Iterator[Owed]:
-    if place.escalate_to and place.escalate_after is not None:
-        yield Owed(recipient_of(Action.ESCALATE, message), event.at + place.escalate_after)
+def _escalation(destination: Destination, message: SlackMessage, event: Event) -> Iterator[Owed]:
+    if destination.escalate_to and destination.escalate_after is not None:
+        yield Owed(recipient_of(Action.ESCALATE, message), event.at + destination.escalate_after)
 
 
 def _for_change(event: Event) -> Iterator[Owed]:

@@ -1,4 +1,4 @@
-"""Routing of a message to a place: the most specific of the routes that match."""
+"""Routing of a message to a destination: the most specific of the routes that match."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ledger.models import Transaction
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Destination:
     """One channel, or one person's direct messages, of one workspace."""
 
     workspace: SlackWorkspace
@@ -32,20 +32,20 @@ class Place:
     escalate_after: timedelta | None = None
 
 
-def places_for(row: Transaction) -> list[Place]:
-    """Places to post a transaction to; none if policy approves it without a person."""
+def destinations_for(row: Transaction) -> list[Destination]:
+    """Destinations of a transaction; none if policy approves it without a person."""
     if row.required_approver == RequiredApprover.NONE:
         return []
     routes = _routes(row.tenant, Concern.TRANSACTIONS, row.tool, row.owner_service)
-    return _places([route for route in routes if _reaches_min_risk(route, row.risk_level)])
+    return _destinations([route for route in routes if _reaches_min_risk(route, row.risk_level)])
 
 
-def places_for_question(question: Question) -> list[Place]:
-    """Places to post a question to; none if only the agent that submitted the task may answer."""
+def destinations_for_question(question: Question) -> list[Destination]:
+    """Destinations of a question; none if only the agent that submitted the task may answer."""
     if set(question.may_answer) <= {CLIENT}:
         return []
     routes = _routes(question.tenant, Concern.QUESTIONS, question.task.skill_slug)
-    return _places([route for route in routes if not route.min_risk])
+    return _destinations([route for route in routes if not route.min_risk])
 
 
 def _routes(tenant: str, concern: Concern, tool: str, owner: str = "") -> list[SlackRoute]:
@@ -63,18 +63,20 @@ def _reaches_min_risk(route: SlackRoute, risk: str) -> bool:
     return not route.min_risk or RISKS.index(risk) >= RISKS.index(route.min_risk)
 
 
-def _places(routes: list[SlackRoute]) -> list[Place]:
-    """The places of the most specific routes, each place once.
+def _destinations(routes: list[SlackRoute]) -> list[Destination]:
+    """The destinations of the most specific routes, each once.
 
     A route to a person who cannot get direct messages is ignored.
     """
-    reachable = [(route, place) for route in routes if (place := _place(route)) is not None]
+    reachable = [
+        (route, destination) for route in routes if (destination := _destination(route)) is not None
+    ]
     best = max((_specificity(route) for route, _ in reachable), default=None)
-    places: dict[tuple[int, str], Place] = {}
-    for route, place in reachable:
+    destinations: dict[tuple[int, str], Destination] = {}
+    for route, destination in reachable:
         if _specificity(route) == best:
-            places.setdefault((place.workspace.pk, place.target), place)
-    return list(places.values())
+            destinations.setdefault((destination.workspace.pk, destination.target), destination)
+    return list(destinations.values())
 
 
 def _specificity(route: SlackRoute) -> tuple[bool, bool, int]:
@@ -84,11 +86,11 @@ def _specificity(route: SlackRoute) -> tuple[bool, bool, int]:
     return bool(route.tool), bool(route.owner), risk
 
 
-def _place(route: SlackRoute) -> Place | None:
+def _destination(route: SlackRoute) -> Destination | None:
     target = route.channel or _direct_messages_of(route)
     if not target:
         return None
-    return Place(route.workspace, target, route.escalate_to, route.escalate_after)
+    return Destination(route.workspace, target, route.escalate_to, route.escalate_after)
 
 
 def _direct_messages_of(route: SlackRoute) -> str:

@@ -16,7 +16,7 @@ from slack_sdk.models.blocks import Block
 
 from a2a.models import QuestionState
 from approvals.models import SlackMessage
-from approvals.presentation import labels, shown_in_full
+from approvals.presentation import full_display, labels
 from approvals.slack.languages import in_language_of_message
 from approvals.slack.rendering import question, transaction
 from approvals.slack.rendering.parts import Detail, as_dicts, reason_for_posting
@@ -27,7 +27,7 @@ from ledger.states import State
 # that it does not document; about 12,000 were refused.
 MESSAGE_MOST = 9000
 
-# More than ``shown_in_full`` lets any part have, so that nothing is cut.
+# More than ``full_display`` lets any part have, so that nothing is cut.
 WHOLE = Detail(2900, 2900, 2900, fields=1000, value=2900, warnings=100, is_whole=True)
 # The agent's own prose is cut first and a warning last: an agent must not crowd a warning out.
 DETAILS = (
@@ -70,9 +70,9 @@ def _as_far_as_it_fits(message: SlackMessage) -> RenderedMessage:
 
 def _may_be_whole(message: SlackMessage) -> bool:
     if message.question is not None:
-        return shown_in_full.question_coverage(message.question, shown_in_full.SLACK).is_complete
+        return full_display.question_coverage(message.question, full_display.SLACK).is_complete
     assert message.transaction is not None
-    return shown_in_full.coverage(message.transaction, shown_in_full.SLACK).is_complete
+    return full_display.coverage(message.transaction, full_display.SLACK).is_complete
 
 
 def _render(message: SlackMessage, detail: Detail) -> RenderedMessage:

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.http.preferences import formats_of
 from approvals.models import CompanyIdentity, Preferences, Theme
-from approvals.notifications import wishes_of
+from approvals.notifications import notification_settings_of
 from approvals.people import (
     accounts,
     address_asked_with,
@@ -31,13 +31,18 @@ from approvals.people import (
     principal_of,
     record_own,
 )
-from approvals.people.sign_in import end_sessions, passkeys_of, second_steps, sessions_of
+from approvals.people.sign_in import (
+    end_sessions,
+    passkeys_of,
+    second_steps,
+    sessions_of,
+)
 from approvals.presentation import amount_written, refusal_in_words
 from approvals.web import live
 from approvals.web.account import notifications
 from approvals.web.requests import roles_of_request
-from approvals.web.sign_in import entering
-from approvals.web.sign_in.entering import confirmed_person, person_of
+from approvals.web.sign_in import authentication
+from approvals.web.sign_in.authentication import confirmed_person, person_of
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import limits
 from ledger.errors import LimitReached, NotPossible
@@ -137,7 +142,7 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
         "identity": CompanyIdentity.objects.filter(user=person).first(),
         "sessions": sessions_of(person),
         "this_session": request.session.session_key,
-        "was_confirmed": entering.was_confirmed(request),
+        "was_confirmed": authentication.was_confirmed(request),
         **_notifications(request),
         **forms_in_error,
     }
@@ -145,7 +150,7 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
 
 
 def _notifications(request: HttpRequest) -> dict[str, Any]:
-    form = notifications.NotificationsForm(instance=wishes_of(person_of(request)))
+    form = notifications.NotificationsForm(instance=notification_settings_of(person_of(request)))
     return notifications.context_of(request, form, roles_of_request(request))
 
 
@@ -261,7 +266,9 @@ def _end(request: HttpRequest, **which: Any) -> HttpResponse:
 def confirm(request: HttpRequest) -> HttpResponse:
     """Ask again who it is: for the second step, where there is one, else for the password."""
     person = person_of(request)
-    there = entering.safe(request, request.GET.get("next", "") or request.POST.get("next", ""))
+    there = authentication.safe(
+        request, request.GET.get("next", "") or request.POST.get("next", "")
+    )
     wants_code = second_steps.are_wanted(person)
     context: dict[str, Any] = {
         "next": there,
@@ -275,7 +282,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
     status = 429
     try:
         if _is_right(request, person, wants_code):
-            entering.confirmed(request)
+            authentication.confirmed(request)
             return redirect(there)
         status, problem = 422, _("This code is wrong.") if wants_code else _("Wrong password.")
     except LimitReached as refusal:
@@ -294,8 +301,8 @@ def _is_connected(person: User) -> bool:
 
 def _is_right(request: HttpRequest, person: User, wants_code: bool) -> bool:
     if wants_code:
-        return entering.check_code(request, person, request.POST.get("code", ""))
-    address, key = entering.address_of(request), str(person.pk)
+        return authentication.check_code(request, person, request.POST.get("code", ""))
+    address, key = authentication.address_of(request), str(person.pk)
     limits.attempt_code(address, key)
     with hashing_turn():
         is_right = person.has_usable_password() and person.check_password(

@@ -30,6 +30,7 @@ from approvals.notifications import (
     item_as_it_is,
     last_change_of,
     mail_channel,
+    notification_settings_of,
     person_behind_token,
     push_channel,
     quiet_until,
@@ -38,7 +39,6 @@ from approvals.notifications import (
     stop_mails,
     waits_for,
     wants,
-    wishes_of,
     words_of,
     zone_of,
 )
@@ -83,7 +83,7 @@ class NotificationsForm(forms.ModelForm):  # type: ignore[type-arg]
 def notifications(request: HttpRequest) -> HttpResponse:
     """Show the choices; keep them when they are sent."""
     person = cast(User, request.user)
-    chosen = wishes_of(person)
+    chosen = notification_settings_of(person)
     if request.method != "POST":
         return _page(request, NotificationsForm(instance=chosen))
     form = NotificationsForm(request.POST, instance=chosen)
@@ -173,7 +173,7 @@ def test(request: HttpRequest) -> HttpResponse:
     event = last_change_of(person)
     browsers = PushSubscription.objects.filter(user=person)
     to = [(push_channel.NAME, browser.pk) for browser in browsers]
-    if mail_channel.is_configured() and person.email and wishes_of(person).mail:
+    if mail_channel.is_configured() and person.email and notification_settings_of(person).mail:
         to.append((mail_channel.NAME, person.pk))
     if event is None or not to:
         messages.error(request, _("Turn notifications on first: you are told nowhere yet."))
@@ -245,7 +245,7 @@ def is_to_be_offered(request: HttpRequest) -> bool:
 def due(request: HttpRequest) -> HttpResponse:
     """Of these transactions and tasks, those that an open desk in a hidden tab should show now."""
     person = cast(User, request.user)
-    chosen, now = wishes_of(person), timezone.now()
+    chosen, now = notification_settings_of(person), timezone.now()
     ids = [key for text in request.GET.getlist("id")[:MOST_DUE] if (key := id_or_none(text))]
     if chosen._state.adding or quiet_until(chosen, now):
         return JsonResponse({"show": []})

@@ -10,11 +10,7 @@ from babel.numbers import get_currency_precision
 from django.contrib.auth.decorators import login_required
 from django.db.models import Prefetch
 from django.forms import Form
-from django.http import (
-    Http404,
-    HttpRequest,
-    HttpResponse,
-)
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -38,13 +34,8 @@ from approvals.desk import (
 from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.people import name_of, principal_of
-from approvals.presentation import details_of, labels, refusal_in_words, shown_in_full
-from approvals.web.forms import (
-    ApproveForm,
-    CompensateForm,
-    RejectForm,
-    ResolveForm,
-)
+from approvals.presentation import details_of, full_display, labels, refusal_in_words
+from approvals.web.forms import ApproveForm, CompensateForm, RejectForm, ResolveForm
 from approvals.web.listing import list_context
 from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
 from ledger.errors import LedgerError, NotFound
@@ -199,7 +190,7 @@ def _viewer(request: HttpRequest) -> str:
 
 def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     """The part of it that the page shows; only the page with everything has the proof of it."""
-    as_opened = shown_in_full.coverage(row, shown_in_full.DESK)
+    as_opened = full_display.coverage(row, full_display.DESK)
     is_whole = as_opened.is_complete or WHOLE in request.GET or row.state != State.PREPARED
     # Kept in every address of the page, so that a refresh does not fold it again.
     query = f"?{WHOLE}=1" if WHOLE in request.GET else ""
@@ -208,8 +199,8 @@ def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "is_whole": is_whole,
         "address": reverse("desk:transaction", args=[row.pk]) + query,
         "query": query,
-        "proof": shown_in_full.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
-        "warnings_most": shown_in_full.SURFACES[shown_in_full.DESK].warnings_most,
+        "proof": full_display.proof_of(row, request.user) if is_whole else "",  # type: ignore[arg-type]
+        "warnings_most": full_display.SURFACES[full_display.DESK].warnings_most,
     }
 
 

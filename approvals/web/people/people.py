@@ -43,7 +43,7 @@ from approvals.people import (
 )
 from approvals.people.sign_in import new_link, remember_session
 from approvals.presentation import in_words, refusal_and_hint
-from approvals.web.sign_in import entering
+from approvals.web.sign_in import authentication
 from ledger import four_eyes, limits, principals
 from ledger.errors import LedgerError, LimitReached
 from ledger.events import CHANGE_DESCRIPTIONS, ChangeKind, chain_of
@@ -88,7 +88,7 @@ ASKED: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChangeRow:
     """One change, as the page shows it."""
 
     event: Event
@@ -115,14 +115,14 @@ def changes_view(request: HttpRequest) -> HttpResponse:
         (
             row,
             in_words(four_eyes.refusal(row, principal_of(person))),
-            line_of_pending(row),
+            described_request(row),
             permissions_of_pending(row),
             knows_way_in(row),
         )
         for row in requests_visible_to(person).order_by("pk")
     ]
     context = {
-        "lines": [line_of(event) for event in page.rows],
+        "lines": [row_of(event) for event in page.rows],
         "next": page.cursor,
         "pending": pending,
         "own_principal": str(principal_of(person)),
@@ -174,7 +174,7 @@ def _about(who: str) -> Q:
     return Q(principal__in=keys) | Q(subject__in=chains) | Q(principal_name__iexact=who)
 
 
-def line_of(event: Event) -> Line:
+def row_of(event: Event) -> ChangeRow:
     details: dict[str, Any] = json.loads(event.details)
     edits = details.pop("edits", {})
     if "change" in details:
@@ -189,10 +189,10 @@ def line_of(event: Event) -> Line:
     ]
     shown = [(_(name.replace("_", " ")), text) for name, text in facts if text]
     description = in_words(CHANGE_DESCRIPTIONS[event.kind])
-    return Line(event, description, str(details.get("name", "")), shown)
+    return ChangeRow(event, description, str(details.get("name", "")), shown)
 
 
-def line_of_pending(request: ChangeRequest) -> SafeString:
+def described_request(request: ChangeRequest) -> SafeString:
     """The person who asks, and what confirming it would do."""
     asker, person = names_of([request.asked_by, request.concerns])
     role = request.after.get("role", "")
@@ -291,7 +291,7 @@ def password(request: HttpRequest) -> HttpResponse:
     """
     person = cast(User, request.user)
     has_one = person.has_usable_password()
-    if not has_one and not entering.was_confirmed(request):
+    if not has_one and not authentication.was_confirmed(request):
         return redirect(f"{reverse('desk:account-confirm')}?next={request.path}")
     form_of: Any = PasswordChangeForm if has_one else SetPasswordForm
     form = form_of(person, request.POST or None)
@@ -316,7 +316,7 @@ def password(request: HttpRequest) -> HttpResponse:
 
 def _is_valid(request: HttpRequest, form: Any) -> bool:
     """Look at the passwords. An old one that is wrong counts as a wrong code: ``LimitReached``."""
-    address, key = entering.address_of(request), str(request.user.pk)
+    address, key = authentication.address_of(request), str(request.user.pk)
     limits.attempt_code(address, key)
     is_valid: bool = form.is_valid()
     if "old_password" not in form.errors:

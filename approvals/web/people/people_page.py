@@ -29,7 +29,7 @@ from approvals.people import (
     requests_visible_to,
     words_of_ended_link,
 )
-from approvals.web.sign_in.entering import person_of
+from approvals.web.sign_in.authentication import person_of
 from ledger.models import Tenant
 from ledger.principals import Surface
 
@@ -63,7 +63,7 @@ class InviteForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PersonRow:
     """One person with the roles that the operator may see."""
 
     person: User
@@ -106,7 +106,7 @@ def _visible(operator: User, tenants: QuerySet[Tenant]) -> QuerySet[User]:
     return rows.order_by("-is_active", "first_name", "username")
 
 
-def _line(person: User, tenants: QuerySet[Tenant]) -> Line:
+def _line(person: User, tenants: QuerySet[Tenant]) -> PersonRow:
     ours = {tenant.slug: tenant.name for tenant in tenants}
     every = [(row.tenant_id, row.role) for row in person.memberships.all()]
     has = sorted(each for each in every if each[0] in ours)
@@ -116,7 +116,7 @@ def _line(person: User, tenants: QuerySet[Tenant]) -> Line:
         for role in Role.values
         if (slug, role) not in has
     ]
-    return Line(
+    return PersonRow(
         person,
         [(tenant, role, str(SHORT[role])) for tenant, role in has],
         all(tenant in ours for tenant, _role in every) and not person.is_superuser,

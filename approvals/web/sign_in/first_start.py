@@ -25,8 +25,8 @@ from approvals.people import accounts, dismiss_all_notices, principal_of
 from approvals.people.sign_in import find_link, use_link
 from approvals.presentation import refusal_in_words
 from approvals.web import qr_code
-from approvals.web.sign_in import entering
-from approvals.web.sign_in.entering import person_of
+from approvals.web.sign_in import authentication
+from approvals.web.sign_in.authentication import person_of
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import contracts
 from ledger.agents import enrolment
@@ -70,7 +70,7 @@ def first_account(request: HttpRequest, token: str) -> HttpResponse:
                 person = _make(link, form)
         except (NotPossible, TooBusy) as refusal:
             return render(request, "first/account.html", {"problem": str(refusal)}, status=409)
-        entering.enter(request, person)
+        authentication.enter(request, person)
         return redirect("desk:first-tools")
     context = {"form": form, "step": 1}
     return render(request, "first/account.html", context, status=422 if form.errors else 200)

@@ -24,8 +24,8 @@ from approvals.people.sign_in import (
 )
 from approvals.presentation import refusal_in_words
 from approvals.web import qr_code
-from approvals.web.sign_in import entering
-from approvals.web.sign_in.entering import confirmed_person, person_of
+from approvals.web.sign_in import authentication
+from approvals.web.sign_in.authentication import confirmed_person, person_of
 from ledger import limits
 from ledger.errors import LimitReached, NotPossible
 
@@ -40,12 +40,12 @@ def app(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         return _add_app(request)
     secret = second_steps.new_secret()
-    entering.keep_secret(request, SECRET, secret)
+    authentication.keep_secret(request, SECRET, secret)
     return render(request, "account/app.html", _app_context(person, secret))
 
 
 def _add_app(request: HttpRequest) -> HttpResponse:
-    person, secret = person_of(request), entering.kept_secret(request, SECRET)
+    person, secret = person_of(request), authentication.kept_secret(request, SECRET)
     if not secret:
         return redirect("desk:account-app")
     codes = second_steps.add_app(person, secret, request.POST.get("code", ""))
@@ -76,7 +76,7 @@ def show_new(request: HttpRequest, codes: list[str], message: str) -> HttpRespon
     messages.success(request, message)
     if not codes:
         return redirect("desk:account")
-    entering.keep_secret(request, NEW_CODES, " ".join(codes))
+    authentication.keep_secret(request, NEW_CODES, " ".join(codes))
     return redirect("desk:account-codes")
 
 
@@ -84,7 +84,7 @@ def show_new(request: HttpRequest, codes: list[str], message: str) -> HttpRespon
 @require_safe
 def codes(request: HttpRequest) -> HttpResponse:
     """The new recovery codes, once."""
-    new = entering.kept_secret(request, NEW_CODES).split()
+    new = authentication.kept_secret(request, NEW_CODES).split()
     request.session.pop(NEW_CODES, None)
     return (
         render(request, "account/codes.html", {"codes": new}) if new else redirect("desk:account")
@@ -109,11 +109,11 @@ def passkey_options(request: HttpRequest) -> HttpResponse:
     """Let the browser make a passkey, or use one to confirm."""
     person = person_of(request)
     if request.POST.get("for") == "confirm":
-        return entering.challenge(request, *begin_using_passkey(person))
-    if not entering.was_confirmed(request):
+        return authentication.challenge(request, *begin_using_passkey(person))
+    if not authentication.was_confirmed(request):
         return JsonResponse({"location": _to_confirm()}, status=403)
     try:
-        return entering.challenge(request, *begin_registering_passkey(person))
+        return authentication.challenge(request, *begin_registering_passkey(person))
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
 
@@ -125,9 +125,9 @@ def _to_confirm() -> str:
 @login_required
 @require_POST
 def add_passkey(request: HttpRequest) -> HttpResponse:
-    if not entering.was_confirmed(request):
+    if not authentication.was_confirmed(request):
         return JsonResponse({"location": _to_confirm()}, status=403)
-    answer, name = entering.answer_to_challenge(request), request.POST.get("name", "")
+    answer, name = authentication.answer_to_challenge(request), request.POST.get("name", "")
     try:
         new = register_passkey(person_of(request), *answer, name)
     except NotPossible as refusal:
@@ -152,16 +152,16 @@ def remove_passkey(request: HttpRequest, passkey_id: int) -> HttpResponse:
 @require_POST
 def confirm_passkey(request: HttpRequest) -> HttpResponse:
     """Prove again who one is, with a passkey of one's own."""
-    address, person = entering.address_of(request), person_of(request)
+    address, person = authentication.address_of(request), person_of(request)
     try:
         limits.attempt_code(address, str(person.pk))
     except LimitReached:
         return JsonResponse({"problem": _("Too many attempts failed. Wait a minute.")}, status=429)
-    if person_with_passkey(*entering.answer_to_challenge(request)) != person:
+    if person_with_passkey(*authentication.answer_to_challenge(request)) != person:
         return JsonResponse({"problem": _("This passkey is not yours.")}, status=422)
     limits.code_was_right(address, str(person.pk))
-    entering.confirmed(request)
-    return JsonResponse({"location": entering.safe(request, request.POST.get("next", ""))})
+    authentication.confirmed(request)
+    return JsonResponse({"location": authentication.safe(request, request.POST.get("next", ""))})
 
 
 @confirmed_person

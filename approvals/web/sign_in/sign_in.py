@@ -28,7 +28,7 @@ from approvals.people.sign_in import (
     person_with_passkey,
     second_steps,
 )
-from approvals.web.sign_in import entering
+from approvals.web.sign_in import authentication
 from ledger import limits
 from ledger.errors import LimitReached
 
@@ -69,7 +69,7 @@ class SignInForm(AuthenticationForm):
         try:
             limits.attempt_sign_in(address, account or "nobody")
         except LimitReached as refusal:
-            entering.tell_if_blocked(address, account)
+            authentication.tell_if_blocked(address, account)
             self._refuse(refusal.retry_after_s, _("Too many attempts failed."))
         try:
             with hashing_turn():
@@ -102,7 +102,9 @@ class SignIn(LoginView):
         return super().get_context_data(**kwargs) | more
 
     def form_valid(self, form: Any) -> HttpResponse:
-        return entering.after_first_step(self.request, form.get_user(), self.get_redirect_url())
+        return authentication.after_first_step(
+            self.request, form.get_user(), self.get_redirect_url()
+        )
 
     def form_invalid(self, form: Any) -> HttpResponse:
         response = super().form_invalid(form)
@@ -127,7 +129,7 @@ def admin_sign_in(request: HttpRequest, **_: object) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 def code(request: HttpRequest) -> HttpResponse:
     """A code of the authenticator app, or a recovery code, after the password."""
-    person = entering.pending_person(request)
+    person = authentication.pending_person(request)
     if person is None:
         return redirect("desk:sign-in")
     context: dict[str, Any] = {
@@ -137,10 +139,10 @@ def code(request: HttpRequest) -> HttpResponse:
     }
     if request.method == "GET":
         return render(request, "registration/code.html", context)
-    next_page = request.session[entering.PENDING]["next"]
+    next_page = request.session[authentication.PENDING]["next"]
     try:
-        if entering.check_code(request, person, request.POST.get("code", "")):
-            return entering.enter(request, person, next_page)
+        if authentication.check_code(request, person, request.POST.get("code", "")):
+            return authentication.enter(request, person, next_page)
     except LimitReached as refusal:
         context["problem"] = _("Too many codes were wrong. Wait %(seconds)s seconds.") % {
             "seconds": refusal.retry_after_s
@@ -158,25 +160,27 @@ def code(request: HttpRequest) -> HttpResponse:
 @require_POST
 def passkey_options(request: HttpRequest) -> HttpResponse:
     """Ask the browser for a passkey: after a password for one of its person, else for any."""
-    return entering.challenge(request, *begin_using_passkey(entering.pending_person(request)))
+    return authentication.challenge(
+        request, *begin_using_passkey(authentication.pending_person(request))
+    )
 
 
 @require_POST
 def passkey(request: HttpRequest) -> HttpResponse:
     """Sign in with a passkey, alone or as the second step."""
-    address = entering.address_of(request)
+    address = authentication.address_of(request)
     try:
         limits.attempt_sign_in(address, "")
     except LimitReached as refusal:
         return _refused(_("Too many attempts failed. Wait a minute."), 429, refusal.retry_after_s)
-    person = person_with_passkey(*entering.answer_to_challenge(request))
-    expected = entering.pending_person(request)
+    person = person_with_passkey(*authentication.answer_to_challenge(request))
+    expected = authentication.pending_person(request)
     if person is None or (expected is not None and expected.pk != person.pk):
         return _refused(_("This passkey does not open an account here."), 422)
     limits.sign_in_succeeded(address, "")
-    pending = request.session.get(entering.PENDING) or {}
+    pending = request.session.get(authentication.PENDING) or {}
     next_page = pending.get("next") or request.POST.get("next", "")
-    answer = entering.enter(request, person, next_page)
+    answer = authentication.enter(request, person, next_page)
     return JsonResponse({"location": answer["Location"]})
 
 

@@ -40,24 +40,24 @@ Read = tuple[int, list[tuple[bytes, bytes]], bytes]
 
 def _read_all(readings: list[Reading]) -> list[Read | None]:
     """``None`` for what the token may not read, or nobody can."""
-    found = _visible(readings)
-    rows = [row for _, row in found.values()]
+    visible = _visible(readings)
+    rows = [row for _, row in visible.values()]
     decisions = _decisions_on(rows)
-    paces = _paces(readings, found)
+    paces = _paces(readings, visible)
     results: list[Read | None] = [None] * len(readings)
-    for place, (_, row) in found.items():
+    for place, (_, row) in visible.items():
         pace = paces.get(place, Pace.FINE)
         results[place] = _rendered(row, decisions.get(row.id, []), pace, readings[place].known)
     return results
 
 
 def _paces(
-    readings: list[Reading], found: dict[int, tuple[str, TransactionRow]]
+    readings: list[Reading], visible: dict[int, tuple[str, TransactionRow]]
 ) -> dict[int, Pace]:
     """By their places, the paces of those that did not wait."""
     polls = {
         place: (principal, row.id)
-        for place, (principal, row) in found.items()
+        for place, (principal, row) in visible.items()
         if not readings[place].has_waited
     }
     return dict(zip(polls, paces_of(list(polls.values())), strict=True))

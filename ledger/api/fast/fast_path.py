@@ -143,5 +143,5 @@ async def _read(
 ) -> Response | None:
     known = headers.get(b"if-none-match", b"").decode("latin-1")
     reading = Reading(AgentToken.hash_of(token), transaction_id, known, has_waited)
-    found = await batched_read.reads.ask(reading)
-    return None if found is None else Response(*found)
+    answer = await batched_read.reads.ask(reading)
+    return None if answer is None else Response(*answer)

@@ -82,7 +82,7 @@ def _key_in(pem: str) -> PrivateKeyTypes:
 def _chain_in(pem: str) -> bytes:
     """The certificate, then those that lead to its authority."""
     chain = x509.load_pem_x509_certificates(pem.encode())
-    return b"".join(one.public_bytes(serialization.Encoding.PEM) for one in chain)
+    return b"".join(certificate.public_bytes(serialization.Encoding.PEM) for certificate in chain)
 
 
 def _encrypted(key: PrivateKeyTypes, word: bytes) -> bytes:

@@ -149,17 +149,17 @@ def implied_root(leaf: bytes, index: int, size: int, path: Sequence[bytes]) -> b
     """The root that a leaf hash and its inclusion path lead to: RFC 9162, 2.1.3.2."""
     if not 0 <= index < size:
         raise ProofRefused(f"A tree of {size} leaves has no leaf {index}.")
-    here, last, implied = index, size - 1, leaf
+    node, last, implied = index, size - 1, leaf
     for sibling in path:
         if last == 0:
             raise ProofRefused("The path is longer than the tree is high.")
-        if here % 2 or here == last:
+        if node % 2 or node == last:
             implied = node_hash(sibling, implied)
-            while here % 2 == 0 and here:
-                here, last = here >> 1, last >> 1
+            while node % 2 == 0 and node:
+                node, last = node >> 1, last >> 1
         else:
             implied = node_hash(implied, sibling)
-        here, last = here >> 1, last >> 1
+        node, last = node >> 1, last >> 1
     if last:
         raise ProofRefused("The path is shorter than the tree is high.")
     return implied
@@ -178,20 +178,20 @@ def is_consistent(
         rest.insert(0, old_root)
     if not rest:
         return False
-    here, last = old - 1, new - 1
-    while here % 2:
-        here, last = here >> 1, last >> 1
+    node, last = old - 1, new - 1
+    while node % 2:
+        node, last = node >> 1, last >> 1
     of_old = of_new = rest[0]
     for sibling in rest[1:]:
         if last == 0:
             return False
-        if here % 2 or here == last:
+        if node % 2 or node == last:
             of_old, of_new = node_hash(sibling, of_old), node_hash(sibling, of_new)
-            while here % 2 == 0 and here:
-                here, last = here >> 1, last >> 1
+            while node % 2 == 0 and node:
+                node, last = node >> 1, last >> 1
         else:
             of_new = node_hash(of_new, sibling)
-        here, last = here >> 1, last >> 1
+        node, last = node >> 1, last >> 1
     return last == 0 and of_old == old_root and of_new == new_root
 
 

@@ -21,7 +21,7 @@ LOOKUP_S = 5.0
 THREADS = 16  # for names found before, and as many for the others
 REMEMBERED = 10_000  # names
 
-Found = TypeVar("Found")
+Answer = TypeVar("Answer")
 
 
 class LookupTookTooLong(OSError):
@@ -31,17 +31,17 @@ class LookupTookTooLong(OSError):
 class _Lookups:
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._found: OrderedDict[str, None] = OrderedDict()
+        self._known_hosts: OrderedDict[str, None] = OrderedDict()
         self._of_known = Lane("look-ups of known names", THREADS, daemon=True)
         self._of_new = Lane("look-ups of new names", THREADS, daemon=True)
 
-    async def in_time(self, look_up: Callable[[httpx.URL], Found], target: httpx.URL) -> Found:
+    async def in_time(self, look_up: Callable[[httpx.URL], Answer], target: httpx.URL) -> Answer:
         """``look_up(target)`` in a thread. Raises ``LookupTookTooLong`` and what it raises."""
-        lane = self._of_known if target.host in self._found else self._of_new
+        lane = self._of_known if target.host in self._known_hosts else self._of_new
         looking = lane.start("", look_up, target)
         try:
             async with asyncio.timeout(LOOKUP_S):
-                found = await asyncio.wrap_future(looking)
+                answer = await asyncio.wrap_future(looking)
         except TimeoutError:
             raise LookupTookTooLong(
                 f"Nobody answered for the name {target.host} within {LOOKUP_S:g} s."
@@ -50,18 +50,18 @@ class _Lookups:
             if looking.running():  # it hangs now: its next look-ups wait with those of new names
                 self._forget(target.host)
         self._remember(target.host)
-        return found
+        return answer
 
     def _forget(self, host: str) -> None:
         with self._lock:
-            self._found.pop(host, None)
+            self._known_hosts.pop(host, None)
 
     def _remember(self, host: str) -> None:
         with self._lock:
-            self._found[host] = None
-            self._found.move_to_end(host)
-            if len(self._found) > REMEMBERED:
-                self._found.popitem(last=False)
+            self._known_hosts[host] = None
+            self._known_hosts.move_to_end(host)
+            if len(self._known_hosts) > REMEMBERED:
+                self._known_hosts.popitem(last=False)
 
 
 lookups = _Lookups()

@@ -60,8 +60,8 @@ def count_any_of(rows: QuerySet[M], any_of: Sequence[Q], most: int, *, by: Seque
     They are counted in the indexes of ``by``; without an order PostgreSQL may read any rows.
     """
     order = [f"-{field}" for field in by]
-    found = _first_of_each(rows.order_by(*order).values_list(*by), any_of, most)
-    return int(found[:most].count())
+    matches = _first_of_each(rows.order_by(*order).values_list(*by), any_of, most)
+    return int(matches[:most].count())
 
 
 def _first_of_each(rows: Any, any_of: Sequence[Q], most: int) -> Any:

@@ -16,15 +16,15 @@ class Outage:
     def __init__(self, who: str, logger: logging.Logger) -> None:
         self._who, self._logger = who, logger
         self._began: float | None = None
-        self._said = 0.0
+        self._logged_at = 0.0
 
     def goes_on(self, failure: Exception) -> None:
         """The database was asked and did not answer."""
         now = time.monotonic()
         if self._began is None:
-            self._began, self._said = now, 0.0
-        if self._said == 0.0 or now - self._said >= SAY_EVERY_S:
-            self._said = now
+            self._began, self._logged_at = now, 0.0
+        if self._logged_at == 0.0 or now - self._logged_at >= SAY_EVERY_S:
+            self._logged_at = now
             line = str(failure).strip().partition("\n")[0]
             self._logger.warning(
                 "the database does not answer %s for %.0f s: %s", self._who, now - self._began, line

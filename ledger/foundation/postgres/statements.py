@@ -46,7 +46,7 @@ def compile_once(
         name: tuple(n for n, value in enumerate(parameters) if _is(value, marker))
         for name, marker in markers.items()
     }
-    if missing := [name for name, found in positions.items() if not found]:
+    if missing := [name for name, places in positions.items() if not places]:
         raise ValueError(f"The statement has no place for {', '.join(missing)}.")
     return Statement(sql, tuple(parameters), positions)
 

@@ -58,11 +58,11 @@ class Command(BaseCommand):
             raise CommandError(f"{refusal} Nothing was changed.") from refusal
 
     def _add(self, *, name: str, address: str, credential: str, tenant: str, **_: Any) -> None:
-        found = Tenant.objects.filter(slug=tenant).first()
-        if found is None:
+        tenant_row = Tenant.objects.filter(slug=tenant).first()
+        if tenant_row is None:
             raise CommandError(f"There is no tenant {tenant!r:.80}.")
         by, via = command_principal(), Surface.COMMAND
-        mcp_upstreams.add(found, name, address, credential=credential, by=by, via=via)
+        mcp_upstreams.add(tenant_row, name, address, credential=credential, by=by, via=via)
         self._sync(name=name, tenant=tenant)
 
     def _sync(self, *, name: str, tenant: str, **_: Any) -> None:
@@ -78,9 +78,9 @@ class Command(BaseCommand):
         for tool in row.tools.order_by("name"):
             hints = ", ".join(f"{hint} {value}" for hint, value in tool.hints.items())
             line = f"  {tool.name}: {tool.get_state_display()}. {tool.problem or tool.why}"
-            said = f" It says: {hints}." if hints else ""
+            hint_sentence = f" It says: {hints}." if hints else ""
             definition = f" Definition {tool.sha256[:12]}." if tool.sha256 else ""
-            self.stdout.write(_plain(f"{line.rstrip()}{said}{definition}"))
+            self.stdout.write(_plain(f"{line.rstrip()}{hint_sentence}{definition}"))
             for member, (before, now) in tool.differences.items():
                 self.stdout.write(f"    {member}: {json.dumps(before)} → {json.dumps(now)}")
 

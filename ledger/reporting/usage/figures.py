@@ -81,18 +81,18 @@ def since(days: int, zone: ZoneInfo, now: datetime) -> datetime:
 
 def times(tenants: Iterable[str], begin: datetime, zone: ZoneInfo) -> Times:
     """The counts of each hour since ``begin``, in one pass."""
-    found = Times()
+    counts = Times()
     rows = _run(_TIMES, list(tenants), begin, zone.key, zone.key)
     for day, hour, tool, kind, wait, number in rows:
         if day is not None:
-            found.by_day[day][kind] += int(number)
+            counts.by_day[day][kind] += int(number)
         elif tool:
-            found.by_tool[tool][kind] += int(number)
+            counts.by_tool[tool][kind] += int(number)
         elif wait not in {None, buckets.NONE}:
-            found.waits[hour][wait] += int(number)
+            counts.waits[hour][wait] += int(number)
         elif kind is not None and hour is not None:
-            found.by_hour[hour][kind] += int(number)
-    return found
+            counts.by_hour[hour][kind] += int(number)
+    return counts
 
 
 # The reader's day and hour are computed once for each hour, not for each row.
@@ -112,15 +112,17 @@ _TIMES = """
 
 def pairs(tenants: Iterable[str], begin: datetime) -> list[Pair]:
     """Pairs of who decided for whom since that day (UTC), those that decided most first."""
-    found: dict[tuple[str, str], Pair] = {}
+    pairs_by_names: dict[tuple[str, str], Pair] = {}
     rows = _run(_PAIRS, list(tenants), begin.astimezone(UTC).date())
     for agent, decider, kind, wait, number in rows:
-        pair = found.setdefault((agent, decider), Pair(agent, decider))
+        pair = pairs_by_names.setdefault((agent, decider), Pair(agent, decider))
         pair.kinds[kind] += int(number)
         pair.waits[wait] += int(number)
         if wait == 0 and kind in APPROVALS:
             pair.quick_approvals += int(number)
-    return sorted(found.values(), key=lambda pair: (-pair.decided, pair.agent, pair.decider))
+    return sorted(
+        pairs_by_names.values(), key=lambda pair: (-pair.decided, pair.agent, pair.decider)
+    )
 
 
 _PAIRS = """
@@ -134,10 +136,10 @@ def agents(tenants: Iterable[str], begin: datetime) -> dict[str, Counter[str]]:
     rows = UsageDay.objects.filter(
         tenant__in=list(tenants), day__gte=begin.astimezone(UTC).date()
     ).order_by()
-    found: dict[str, Counter[str]] = _counters()
+    outcomes: dict[str, Counter[str]] = _counters()
     for agent, kind, number in rows.values_list("agent", "kind").annotate(Sum("number")):
-        found[agent][kind] += number
-    return found
+        outcomes[agent][kind] += number
+    return outcomes
 
 
 def reviewed(tenants: Iterable[str], begin: datetime) -> list[Reviewed]:

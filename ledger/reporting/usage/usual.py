@@ -141,8 +141,8 @@ class Lately:
     def ranges(self) -> list[Range]:
         """The usual amounts, of the currency that is used most first."""
         most = sorted(self.sizes.items(), key=lambda pair: -pair[1].total())
-        found = (_range(sizes, currency) for currency, sizes in most)
-        return [one for one in found if one is not None]
+        ranges = (_range(sizes, currency) for currency, sizes in most)
+        return [each for each in ranges if each is not None]
 
     def add(self, kind: str, currency: str, size: int, number: int) -> None:
         self.kinds[kind] += number

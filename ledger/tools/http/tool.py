@@ -50,7 +50,7 @@ class HttpTool(ManifestTool):
 
     def _refuse_held(self, role: Role, context: Context) -> None:
         """Refuse: what was signed off before the hold may be something else by now. That it is not
-        called proves nothing of an attempt before this one; what is to be made good waits."""
+        called proves nothing of an attempt before this one; what is to be compensated waits."""
         if why := self.why_held():
             is_over = role == "execute" and context.attempt == 1
             refusal = NothingHappened if is_over else NothingHappenedYet

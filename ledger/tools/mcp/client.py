@@ -70,23 +70,23 @@ class Talk:
         limit = PROGRAM_ANSWERS_S if self._connection.is_local else None
         try:
             async with asyncio.timeout(limit) as clock:
-                found = await self.ask("server/discover", {})
+                answer = await self.ask("server/discover", {})
         except (ServerError, NotSpoken):
             return False
         except TimeoutError:
             if clock.expired():
                 return False
             raise
-        versions = found.get("supportedVersions")
+        versions = answer.get("supportedVersions")
         return isinstance(versions, list) and wire.MODERN in versions
 
     async def _begin_session(self) -> None:
         self.revision = wire.SESSIONS[0]
         hello = {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": wire.CLIENT}
-        found = (await self.ask("initialize", hello)).get("protocolVersion")
-        if found not in wire.SESSIONS:
-            raise NotProved(f"It speaks revision {str(found)!r:.40} of MCP, which we do not.")
-        self.revision = str(found)
+        revision = (await self.ask("initialize", hello)).get("protocolVersion")
+        if revision not in wire.SESSIONS:
+            raise NotProved(f"It speaks revision {str(revision)!r:.40} of MCP, which we do not.")
+        self.revision = str(revision)
         message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
         await self._connection.tell(message, self._headers("notifications/initialized"))
 
@@ -108,17 +108,17 @@ class Talk:
 
     async def tools(self) -> dict[str, Json]:
         """Members that are pinned of each tool, by name. Raises ``FAILURES``."""
-        found: list[Any] = []
+        listed: list[Any] = []
         cursors: set[str] = set()
         size = 0
         params: Json = {}
         while True:
             page = await self.ask("tools/list", params)
-            found += page["tools"] if isinstance(page.get("tools"), list) else []
+            listed += page["tools"] if isinstance(page.get("tools"), list) else []
             size += len(json.dumps(page))
             cursor = page.get("nextCursor")
             if not isinstance(cursor, str) or not cursor:
-                return definitions.definitions_in(found)
+                return definitions.definitions_in(listed)
             if cursor in cursors or len(cursors) == MOST_PAGES or size > LARGEST_LIST:
                 raise NotProved("Its list of tools does not end.")
             cursors.add(cursor)

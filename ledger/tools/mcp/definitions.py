@@ -19,16 +19,16 @@ OUR_NAME_MOST = 100
 
 def definitions_in(tools: Iterable[Any]) -> dict[str, Json]:
     """Pinned members of each tool, by its name there. Raises ``NotProved`` for an improper list."""
-    found: dict[str, Json] = {}
+    definitions: dict[str, Json] = {}
     for tool in tools:
         if not isinstance(tool, Mapping) or not isinstance(name := tool.get("name"), str):
             raise NotProved("Its list of tools has an entry without a name.")
-        if name in found:
+        if name in definitions:
             raise NotProved(f"Its list of tools has {name!r:.80} twice.")
-        if len(found) == MOST_TOOLS:
+        if len(definitions) == MOST_TOOLS:
             raise NotProved(f"It has more than {MOST_TOOLS} tools.")
-        found[name] = {member: tool.get(member) for member in PINNED}
-    return found
+        definitions[name] = {member: tool.get(member) for member in PINNED}
+    return definitions
 
 
 def digest_of(definition: Json) -> str:

@@ -73,7 +73,7 @@ class McpTool(ManifestTool):
             case "compensate":
                 return answers.kept(answers.done(result), other.receipt)["id"]
             case _:
-                return _found(result, other.receipt, is_complete=other.is_complete)
+                return _receipt_in(result, other.receipt, is_complete=other.is_complete)
 
     def _execute(self, given: Json, context: Context) -> Json:
         manifest = self.manifest
@@ -182,7 +182,7 @@ def host_of(address: str) -> str:
     return urlsplit(address).netloc or address
 
 
-def _found(result: Json, path: str, *, is_complete: bool) -> Json | None:
+def _receipt_in(result: Json, path: str, *, is_complete: bool) -> Json | None:
     """The value that ``find_receipt`` of a Python tool would return."""
     if result.get("isError") not in (None, False):
         return None

@@ -16,7 +16,7 @@ from ledger.foundation.characters import cleaned
 from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState, Watched
 from ledger.principals import Surface, system
-from ledger.tools import credentials, holds, watched
+from ledger.tools import credentials, held_tools, watched
 from ledger.tools.mcp import Json, NothingSent, NotProved, client, definitions
 from ledger.tools.mcp.client import Talk
 
@@ -49,8 +49,8 @@ def compare(document: Watched, document_read: Listed) -> None:
     revision, listed = document_read
     upstream = McpUpstream.objects.get(watched=document)
     McpUpstream.objects.filter(pk=upstream.pk).update(revision=revision)
-    found = UpstreamTool.objects.select_related("upstream").filter(upstream=upstream)
-    rows = {row.name: row for row in found}
+    tools = UpstreamTool.objects.select_related("upstream").filter(upstream=upstream)
+    rows = {row.name: row for row in tools}
     names = Counter(definitions.our_name(upstream.name, name) for name in listed)
     for name, definition in listed.items():
         if name != clean(name, most=128):
@@ -59,7 +59,7 @@ def compare(document: Watched, document_read: Listed) -> None:
         _note(row, definition, is_alone=names[definitions.our_name(upstream.name, name)] == 1)
     for row in rows.values():
         _is_gone(row)
-    for row in found.filter(state=State.RELEASED).all():
+    for row in tools.filter(state=State.RELEASED).all():
         _check_its_others(row, listed)
 
 
@@ -103,8 +103,8 @@ def _is_gone(row: UpstreamTool) -> None:
 def _check_its_others(row: UpstreamTool, listed: dict[str, Json]) -> None:
     """Hold a tool whose plan, look-up or compensation is not what the operator saw."""
     for name, sha256 in row.its_others.items():
-        found = listed.get(name)
-        if found is None or definitions.digest_of(found) != sha256:
+        definition = listed.get(name)
+        if definition is None or definitions.digest_of(definition) != sha256:
             hold_row(row, f"The definition of {name}, which it relies on, has changed.")
             row.save()
 
@@ -118,7 +118,7 @@ def hold_row(
     via: Surface = Surface.SYSTEM,
 ) -> None:
     row.state, row.why, row.changed_at = state, why, Now()
-    holds.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)
+    held_tools.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)
 
 
 def register() -> None:

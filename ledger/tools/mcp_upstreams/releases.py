@@ -83,8 +83,8 @@ def remove(row: McpUpstream, *, by: Principal, via: Surface) -> None:
     with atomic():
         _locked(pk=row.pk)
         names = list(row.tools.exclude(released_sha256="").values_list("tool", flat=True))
-        mine = RegisteredTool.objects.filter(tenant=row.tenant_id, name__in=names)
-        mine.update(is_withdrawn=True)
+        its_tools = RegisteredTool.objects.filter(tenant=row.tenant_id, name__in=names)
+        its_tools.update(is_withdrawn=True)
         _record(row, ChangeKind.MCP_SERVER_REMOVED, by, via, withdrawn=names)
         row.delete()
         Watched.objects.filter(pk=row.watched_id).delete()
@@ -221,10 +221,10 @@ def hold(row: UpstreamTool, why: str, *, by: Principal, via: Surface) -> None:
 def released_sha256(tenant: str, upstream: str, address: str, name: str) -> str:
     """The hash of the definition that may be called there; empty while the tool is held."""
     of_upstream = {"upstream__tenant": tenant, "upstream__name": upstream}
-    found = UpstreamTool.objects.filter(
+    rows = UpstreamTool.objects.filter(
         **of_upstream, upstream__address=address, name=name, state=State.RELEASED
     )
-    return found.values_list("released_sha256", flat=True).first() or ""
+    return rows.values_list("released_sha256", flat=True).first() or ""
 
 
 def _record(row: McpUpstream, kind: ChangeKind, by: Principal, via: Surface, **told: Any) -> None:

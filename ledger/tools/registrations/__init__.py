@@ -7,7 +7,7 @@ has such a change wait for a second operator.
 from __future__ import annotations
 
 from ledger.tools.registrations.changes import KIND, change
-from ledger.tools.registrations.loosening import fewer_eyes, loosened
+from ledger.tools.registrations.manifest_changes import loosened, loosened_terms
 from ledger.tools.registrations.versions import (
     Refused,
     Unsafe,
@@ -28,9 +28,9 @@ __all__ = [
     "check",
     "current",
     "differences",
-    "fewer_eyes",
     "latest",
     "loosened",
+    "loosened_terms",
     "record",
     "register",
     "withdraw",

@@ -17,7 +17,7 @@ from ledger.principals import Principal, Surface
 from ledger.tools import manifests
 from ledger.tools.manifests import Manifest
 from ledger.tools.registrations import versions
-from ledger.tools.registrations.loosening import loosened
+from ledger.tools.registrations.manifest_changes import loosened
 from ledger.tools.registrations.versions import Overtaken
 
 KIND = "tool"

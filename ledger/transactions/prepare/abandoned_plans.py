@@ -127,7 +127,7 @@ def _roll_back_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel
         tool.run("rollback", arguments, context)
     except Exception:
         logger.exception(
-            "NOT LET GO: transaction %s of %s, operation key %s, held %s; it lapses by itself",
+            "NOT RELEASED: transaction %s of %s, operation key %s, held %s; it lapses by itself",
             row.pk,
             row.tool,
             row.operation_key,

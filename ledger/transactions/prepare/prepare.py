@@ -329,7 +329,7 @@ def _answer_with_holder(request: Request, holder_id: UUID) -> Answer:
         holder = Transaction.objects.select_for_update(no_key=True).get(pk=holder_id)
         if holder.ending == Ending.ABANDONED:
             raise InProgress(
-                "What an earlier plan of this operation held is still being let go of."
+                "What an earlier plan of this operation held is still being released."
             )
         if holder.proposed_by != str(request.by):
             raise OperationTaken()  # says nothing about the other agent's transaction

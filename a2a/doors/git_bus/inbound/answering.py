@@ -45,63 +45,63 @@ class Answer:
     attached: Attached = field(default_factory=Attached)
 
 
-def answer_all(here: Pass) -> None:
+def answer_all(bus_pass: Pass) -> None:
     """Publish the answers of all tasks that have ended."""
     ended = BusRequest.objects.filter(
-        bus=here.bus, is_ours=False, progress=Progress.TAKEN, task__ended_at__isnull=False
+        bus=bus_pass.bus, is_ours=False, progress=Progress.TAKEN, task__ended_at__isnull=False
     )
     # First those without a problem: what cannot be published keeps nothing else back.
     rows = ended.select_related("task__skill", "bus__agent").order_by("problem", "task__ended_at")
     for row in rows[:MOST_ANSWERS]:
-        if here.is_over:
+        if bus_pass.is_over:
             return
         with record.isolated(row, partial(record.note_problem, row)):
             assert row.task is not None
-            _publish(here, row, _answer_of(row.task))
+            _publish(bus_pass, row, _answer_of(row.task))
 
 
-def refuse(here: Pass, row: BusRequest, code: int, message: str) -> bool:
+def refuse(bus_pass: Pass, row: BusRequest, code: int, message: str) -> bool:
     """Answer a claimed request with an error, without a task. Always true: it was claimed."""
-    _publish(here, row, Answer(error={"code": code, "message": message}))
+    _publish(bus_pass, row, Answer(error={"code": code, "message": message}))
     return True
 
 
-def _publish(here: Pass, row: BusRequest, answer: Answer) -> None:
-    written = _files_of(here, row, answer)
+def _publish(bus_pass: Pass, row: BusRequest, answer: Answer) -> None:
+    written = _files_of(bus_pass, row, answer)
     if kind := repository.first_secret(written.values()):
         kept_back = {"code": REFUSED, "message": KEPT_BACK.format(kind)}
-        written = _files_of(here, row, Answer(error=kept_back))
-    folders, request_id = here.folders, row.request_id
+        written = _files_of(bus_pass, row, Answer(error=kept_back))
+    folders, request_id = bus_pass.folders, row.request_id
     claimed, response = folders.claimed(request_id), folders.response(request_id)
 
     def change() -> Change | None:
-        found = here.entries([claimed, response])
-        if claimed not in found or response in found:
+        entries = bus_pass.entries([claimed, response])
+        if claimed not in entries or response in entries:
             return None
         message = folders.processed.format(request_id=request_id)
         return Change(message, renamed={claimed: folders.archived(request_id)}, written=written)
 
     try:
-        commit = here.publish(change)
+        commit = bus_pass.publish(change)
     except PushDeclined as failure:
         if row.task_id is None:
             raise
         record.note_problem(row, DECLINED.format(failure))
         return
     crash_points.reach("bus answer pushed")
-    if commit is None and not _is_there(here, response, written[response]):
-        if here.has(response):
+    if commit is None and not _is_there(bus_pass, response, written[response]):
+        if bus_pass.has(response):
             record.problem(row, FASTER)
         else:
             record.note(row, problem=NOT_CLAIMED)  # it may come back
         return
     refusal = answer.error["message"] if answer.error and row.task_id is None else ""
-    record.done(row, refusal, answer_commit=commit or "", processed_by=here.bus.participant)
-    record.exchanged(here, row, commit or here.head, response)
+    record.done(row, refusal, answer_commit=commit or "", processed_by=bus_pass.bus.participant)
+    record.exchanged(bus_pass, row, commit or bus_pass.head, response)
 
 
-def _files_of(here: Pass, row: BusRequest, answer: Answer) -> dict[str, bytes]:
-    folders, request_id, by = here.folders, row.request_id, here.bus.participant
+def _files_of(bus_pass: Pass, row: BusRequest, answer: Answer) -> dict[str, bytes]:
+    folders, request_id, by = bus_pass.folders, row.request_id, bus_pass.bus.participant
     written = {
         folders.attachment(request_id, each.name): each.content for each in answer.attached.files
     }
@@ -115,7 +115,7 @@ def _files_of(here: Pass, row: BusRequest, answer: Answer) -> dict[str, bytes]:
         )
     result = answer.result
     if result is not None:
-        result = _with_places(here, row, result, answer.attached)
+        result = _with_places(bus_pass, row, result, answer.attached)
     written[folders.response(request_id)] = files.response_file(
         request_id, processed_by=by, result=result, error=answer.error
     )
@@ -123,12 +123,12 @@ def _files_of(here: Pass, row: BusRequest, answer: Answer) -> dict[str, bytes]:
 
 
 def _with_places(
-    here: Pass, row: BusRequest, result: dict[str, Any], attached: Attached
+    bus_pass: Pass, row: BusRequest, result: dict[str, Any], attached: Attached
 ) -> dict[str, Any]:
     """The result with what readers need to find the files, and what it revises."""
     more: dict[str, Any] = {"parent_id": row.parent_id} if row.parent_id else {}
     if attached.files:
-        folder = here.folders.attachment(row.request_id, "")
+        folder = bus_pass.folders.attachment(row.request_id, "")
         more["envelope"] = {
             "path": folder,
             "artifact_files": [each.name for each in attached.files],
@@ -139,12 +139,12 @@ def _with_places(
     return {**result, **more}
 
 
-def _is_there(here: Pass, path: str, content: bytes) -> bool:
+def _is_there(bus_pass: Pass, path: str, content: bytes) -> bool:
     """True if our answer was pushed already, by a process that died then."""
-    entry = here.entry(path)
+    entry = bus_pass.entry(path)
     if entry is None or not entry.is_plain_file or entry.size != len(content):
         return False
-    return here.repository.read(entry) == content
+    return bus_pass.repository.read(entry) == content
 
 
 # --- from the task to the answer --------------------------------------------------------------

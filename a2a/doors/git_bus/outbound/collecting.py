@@ -29,75 +29,75 @@ INCOMPLETE = "An answer is there, but not all of the files that it names."
 ILLEGIBLE = "The answer that {author} published cannot be read: {fault}"
 
 
-def collect_all(here: Pass) -> None:
+def collect_all(bus_pass: Pass) -> None:
     """Complete or fail the tasks whose answers are published; say of others who claimed them."""
-    rows = BusRequest.objects.filter(bus=here.bus, is_ours=True, progress=Progress.SENT)
+    rows = BusRequest.objects.filter(bus=bus_pass.bus, is_ours=True, progress=Progress.SENT)
     sent = list(rows.select_related("task__skill", "bus__agent").order_by("pk")[:MOST_LOOKED_AT])
-    responses = here.entries([here.folders.response(row.request_id) for row in sent])
-    claimed = here.claimed() if sent else {}
+    responses = bus_pass.entries([bus_pass.folders.response(row.request_id) for row in sent])
+    claimed = bus_pass.claimed() if sent else {}
     for row in sent:
-        entry = responses.get(here.folders.response(row.request_id))
+        entry = responses.get(bus_pass.folders.response(row.request_id))
         if entry is not None:
-            _try_to_collect(here, row, entry)
+            _try_to_collect(bus_pass, row, entry)
         elif row.request_id in claimed and row.claimed_at is None:
-            _note_claim(here, row, claimed[row.request_id])
+            _note_claim(bus_pass, row, claimed[row.request_id])
 
 
-def _note_claim(here: Pass, row: BusRequest, entry: Entry) -> None:
-    author = here.repository.author_of(here.head, entry.path)
+def _note_claim(bus_pass: Pass, row: BusRequest, entry: Entry) -> None:
+    author = bus_pass.repository.author_of(bus_pass.head, entry.path)
     if author is None:
         return
     record.note(row, claimed_at=author.at, processed_by=author.name)
     with suppress(TaskNotPossible):
         note = f"{author.name} has claimed it."
-        tasks.report_note(row.sent_task, note, by=here.bus.agent.principal, via=VIA)
+        tasks.report_note(row.sent_task, note, by=bus_pass.bus.agent.principal, via=VIA)
 
 
-def _try_to_collect(here: Pass, row: BusRequest, entry: Entry) -> None:
+def _try_to_collect(bus_pass: Pass, row: BusRequest, entry: Entry) -> None:
     """As ``_collect``; an answer that we cannot handle does not stop those after it."""
-    with record.isolated(row, partial(_fail, here, row, errors=[])):
-        _collect(here, row, entry)
+    with record.isolated(row, partial(_fail, bus_pass, row, errors=[])):
+        _collect(bus_pass, row, entry)
 
 
-def _collect(here: Pass, row: BusRequest, entry: Entry) -> None:
-    senders.note_author(here, row, entry.path)
+def _collect(bus_pass: Pass, row: BusRequest, entry: Entry) -> None:
+    senders.note_author(bus_pass, row, entry.path)
     if senders.is_refused(row):
         if row.problem != NOT_SIGNED:
             record.note(row, problem=NOT_SIGNED, author=row.author, commit=row.commit)
         return
     try:
-        response = _read(here, row, entry)
+        response = _read(bus_pass, row, entry)
         refuse_unstorable([response.result, response.error])
-        found = _attached(here, row, response)
+        artifacts = _attached(bus_pass, row, response)
     except (RequestInvalid, InvalidRequest) as invalid:
-        _fail(here, row, ILLEGIBLE.format(author=row.author, fault=invalid), [])
+        _fail(bus_pass, row, ILLEGIBLE.format(author=row.author, fault=invalid), [])
     else:
-        if found is None:
+        if artifacts is None:
             record.note(row, problem=INCOMPLETE)
             return
-        _end(here, row, response, found)
-    record.exchanged(here, row, row.commit, entry.path)
+        _end(bus_pass, row, response, artifacts)
+    record.exchanged(bus_pass, row, row.commit, entry.path)
 
 
 def _end(
-    here: Pass, row: BusRequest, response: Response, artifacts: list[tasks.WholeArtifact]
+    bus_pass: Pass, row: BusRequest, response: Response, artifacts: list[tasks.WholeArtifact]
 ) -> None:
     row.processed_by = response.processed_by
     crash_points.reach("bus answer read")
     if response.error is not None:
-        _fail(here, row, _message_of(response.error), [response.error])
+        _fail(bus_pass, row, _message_of(response.error), [response.error])
         return
     skill = row.task.skill if row.task is not None else None
     if errors := json_schemas.misfits(skill.output_schema if skill else {}, response.result):
-        _fail(here, row, "The answer does not fit the output schema of the skill.", errors)
+        _fail(bus_pass, row, "The answer does not fit the output schema of the skill.", errors)
         return
-    by, text = here.bus.agent.principal, ""
+    by, text = bus_pass.bus.agent.principal, ""
     try:
         tasks.finish(row.sent_task, by=by, via=VIA, result=response.result, artifacts=artifacts)
     except TaskNotPossible:
         text = "The answer came after the task had ended."
     except LedgerError as refusal:
-        _fail(here, row, f"The answer cannot be kept: {refusal.detail}", [])
+        _fail(bus_pass, row, f"The answer cannot be kept: {refusal.detail}", [])
         return
     record.done(row, text, **_columns(row))
 
@@ -110,13 +110,13 @@ def _message_of(error: dict[str, Any]) -> str:
     return shown[:2000]
 
 
-def _fail(here: Pass, row: BusRequest, reason: str, errors: list[dict[str, Any]]) -> None:
+def _fail(bus_pass: Pass, row: BusRequest, reason: str, errors: list[dict[str, Any]]) -> None:
     text = ""
     try:
         tasks.end(
             row.sent_task,
             states.FAIL,
-            by=here.bus.agent.principal,
+            by=bus_pass.bus.agent.principal,
             via=VIA,
             code=Reason.REMOTE_FAILED,
             reason=reason,
@@ -134,22 +134,24 @@ def _columns(row: BusRequest) -> dict[str, Any]:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def _read(here: Pass, row: BusRequest, entry: Entry) -> Response:
+def _read(bus_pass: Pass, row: BusRequest, entry: Entry) -> Response:
     """Raises ``RequestInvalid``."""
     if not entry.is_plain_file or entry.size is None:
         raise RequestInvalid(-32603, "it is no regular file.")
     if entry.size > files.LARGEST_RESPONSE:
         raise RequestInvalid(-32603, f"it has more than {files.LARGEST_RESPONSE} bytes.")
-    return files.response_of(row.request_id, here.repository.read(entry))
+    return files.response_of(row.request_id, bus_pass.repository.read(entry))
 
 
-def _attached(here: Pass, row: BusRequest, response: Response) -> list[tasks.WholeArtifact] | None:
+def _attached(
+    bus_pass: Pass, row: BusRequest, response: Response
+) -> list[tasks.WholeArtifact] | None:
     """The attachments as one artifact; ``None`` while not all that are named are there.
 
     Raises ``RequestInvalid``.
     """
-    folder = here.folders.attachment(row.request_id, "").rstrip("/")
-    there = {entry.name: entry for entry in here.repository.folder(here.head, folder)}
+    folder = bus_pass.folders.attachment(row.request_id, "").rstrip("/")
+    there = {entry.name: entry for entry in bus_pass.repository.folder(bus_pass.head, folder)}
     result = _result_artifact(response)
     if not there:
         return None if files.names_a_folder(response) else result
@@ -157,13 +159,13 @@ def _attached(here: Pass, row: BusRequest, response: Response) -> list[tasks.Who
     if metadata is None or not files.is_small(metadata):
         return None
     if senders.demands_signatures(row) and not all(
-        senders.is_signed(here, each.path) for each in (metadata, *there.values())
+        senders.is_signed(bus_pass, each.path) for each in (metadata, *there.values())
     ):
         raise RequestInvalid(-32603, "not all files beside it are signed as this bus demands.")
-    named = files.attachments_in(here.repository.read(metadata))
+    named = files.attachments_in(bus_pass.repository.read(metadata))
     if any(name not in there for name in named):
         return None
-    parts = list(_parts(here, named, there))
+    parts = list(_parts(bus_pass, named, there))
     return [*result, tasks.WholeArtifact("attachments", "Attachments", parts)]
 
 
@@ -174,7 +176,7 @@ def _result_artifact(response: Response) -> list[tasks.WholeArtifact]:
 
 
 def _parts(
-    here: Pass, named: Mapping[str, str], there: Mapping[str, Entry]
+    bus_pass: Pass, named: Mapping[str, str], there: Mapping[str, Entry]
 ) -> Iterable[dict[str, Any]]:
     """Small files as they are; of larger ones, and of what is no file, where it lies."""
     left = MOST_KEPT
@@ -183,7 +185,7 @@ def _parts(
         size = entry.size or 0
         if entry.is_plain_file and size <= min(LARGEST_KEPT, left):
             left -= size
-            yield attachments.part_of(name, media_type, here.repository.read(entry))
+            yield attachments.part_of(name, media_type, bus_pass.repository.read(entry))
         else:
-            place = {"repository": here.bus.url, "commit": here.head, "path": entry.path}
+            place = {"repository": bus_pass.bus.url, "commit": bus_pass.head, "path": entry.path}
             yield {"data": {**place, "size": size, "blob": entry.object_id}, "filename": name}

@@ -26,79 +26,79 @@ HAS_SECRET = "The task has what looks like a secret ({}), so it was not sent."
 TOO_LARGE = f"The request would have more than {files.LARGEST_REQUEST} bytes, so it was not sent."
 
 
-def send_all(here: Pass) -> None:
+def send_all(bus_pass: Pass) -> None:
     """Send what waits, and go on with what a process that died had begun to send."""
-    for begun in _begun(here):
-        _try_to_send(here, begun)
-    for task, method in _waiting(here):
-        if here.is_over:
+    for begun in _begun(bus_pass):
+        _try_to_send(bus_pass, begun)
+    for task, method in _waiting(bus_pass):
+        if bus_pass.is_over:
             return
-        if (row := _begin(here, task, method)) is not None:
-            _try_to_send(here, row)
+        if (row := _begin(bus_pass, task, method)) is not None:
+            _try_to_send(bus_pass, row)
 
 
-def withdraw_all(here: Pass) -> None:
+def withdraw_all(bus_pass: Pass) -> None:
     """Take back what nobody has claimed and nobody here waits for any more."""
     ended = BusRequest.objects.filter(
-        bus=here.bus, is_ours=True, progress=Progress.SENT, task__ended_at__isnull=False
+        bus=bus_pass.bus, is_ours=True, progress=Progress.SENT, task__ended_at__isnull=False
     )
     for row in ended.select_related("task", "bus__agent").order_by("pk")[:MOST_SENT]:
         with record.isolated(row, partial(record.done, row)):
-            _withdraw(here, row)
+            _withdraw(bus_pass, row)
 
 
-def _begun(here: Pass) -> list[BusRequest]:
-    rows = BusRequest.objects.filter(bus=here.bus, is_ours=True, progress=Progress.SENDING)
+def _begun(bus_pass: Pass) -> list[BusRequest]:
+    rows = BusRequest.objects.filter(bus=bus_pass.bus, is_ours=True, progress=Progress.SENDING)
     return list(rows.select_related("task", "bus__agent").order_by("pk"))
 
 
-def _waiting(here: Pass) -> list[tuple[Task, str]]:
+def _waiting(bus_pass: Pass) -> list[tuple[Task, str]]:
     """Tasks that nobody has begun, with the method that each asks for."""
     methods = dict(
-        BusMethod.objects.filter(bus=here.bus, is_ours=False).values_list("skill", "method")
+        BusMethod.objects.filter(bus=bus_pass.bus, is_ours=False).values_list("skill", "method")
     )
     waiting = Task.objects.claimable().filter(
-        owner=str(here.bus.agent.principal), skill_slug__in=methods, bus_request=None
+        owner=str(bus_pass.bus.agent.principal), skill_slug__in=methods, bus_request=None
     )
     return [(task, methods[task.skill_slug]) for task in waiting.order_by("pk")[:MOST_SENT]]
 
 
-def _begin(here: Pass, task: Task, method: str) -> BusRequest | None:
+def _begin(bus_pass: Pass, task: Task, method: str) -> BusRequest | None:
     """Claim the task for the bus; ``None`` if it was canceled or claimed meanwhile."""
     # In one transaction: a claimed task without a request would never be sent.
     with suppress(TaskNotPossible), atomic():
         tasks.claim_task(
             task.pk,
-            by=here.bus.agent.principal,
+            by=bus_pass.bus.agent.principal,
             via=VIA,
-            details={"repository": here.bus.url},
+            details={"repository": bus_pass.bus.url},
             note="Being put into the repository.",
         )
         return BusRequest.objects.create(
-            bus=here.bus,
+            bus=bus_pass.bus,
             request_id=str(uuid4()),  # which nobody knows before it is there
             is_ours=True,
             progress=Progress.SENDING,
             task=task,
             method=method,
-            parent_id=_parent_of(here, task),
-            sender_id=here.bus.participant,
+            parent_id=_parent_of(bus_pass, task),
+            sender_id=bus_pass.bus.participant,
         )
     return None
 
 
-def _parent_of(here: Pass, task: Task) -> str:
+def _parent_of(bus_pass: Pass, task: Task) -> str:
     """The request of the task that this one revises, if it was done over the same bus."""
-    sent = BusRequest.objects.filter(bus=here.bus, is_ours=True, task=task.revises_id)
+    sent = BusRequest.objects.filter(bus=bus_pass.bus, is_ours=True, task=task.revises_id)
     return sent.values_list("request_id", flat=True).first() or ""
 
 
-def _try_to_send(here: Pass, row: BusRequest) -> None:
-    with record.isolated(row, partial(_give_up, here, row)):
-        _send(here, row)
+def _try_to_send(bus_pass: Pass, row: BusRequest) -> None:
+    with record.isolated(row, partial(_give_up, bus_pass, row)):
+        _send(bus_pass, row)
 
 
-def _send(here: Pass, row: BusRequest) -> None:
+def _send(bus_pass: Pass, row: BusRequest) -> None:
     task = row.task
     assert task is not None
     task.refresh_from_db()
@@ -115,28 +115,31 @@ def _send(here: Pass, row: BusRequest) -> None:
         parent_id=row.parent_id,
     )
     if (kind := repository.first_secret([content, *_raw_in(params)])) is not None:
-        _give_up(here, row, HAS_SECRET.format(kind))
+        _give_up(bus_pass, row, HAS_SECRET.format(kind))
     elif len(content) > files.LARGEST_REQUEST:
-        _give_up(here, row, TOO_LARGE)
+        _give_up(bus_pass, row, TOO_LARGE)
     else:
-        _publish(here, row, content)
+        _publish(bus_pass, row, content)
 
 
-def _publish(here: Pass, row: BusRequest, content: bytes) -> None:
-    path, all_paths = here.folders.request(row.request_id), here.folders.all_of(row.request_id)
+def _publish(bus_pass: Pass, row: BusRequest, content: bytes) -> None:
+    path, all_paths = (
+        bus_pass.folders.request(row.request_id),
+        bus_pass.folders.all_of(row.request_id),
+    )
 
     def change() -> Change | None:
-        if here.entries(all_paths):
+        if bus_pass.entries(all_paths):
             return None  # it was sent before, by a process that died
         return Change(f"Submitted {row.request_id}", written={path: content})
 
-    commit = here.publish(change)
+    commit = bus_pass.publish(change)
     crash_points.reach("bus request pushed")
     record.note(row, progress=Progress.SENT, commit=commit or "")
-    record.exchanged(here, row, commit or here.head, path)
+    record.exchanged(bus_pass, row, commit or bus_pass.head, path)
     with suppress(TaskNotPossible):
         note = f"In the repository, as {path}; nobody has claimed it yet."
-        tasks.report_note(row.sent_task, note, by=here.bus.agent.principal, via=VIA)
+        tasks.report_note(row.sent_task, note, by=bus_pass.bus.agent.principal, via=VIA)
 
 
 def _params_of(task: Task) -> dict[str, Any]:
@@ -177,12 +180,12 @@ def _decoded(raw: object) -> bytes | None:
         return None
 
 
-def _give_up(here: Pass, row: BusRequest, reason: str) -> None:
+def _give_up(bus_pass: Pass, row: BusRequest, reason: str) -> None:
     with suppress(TaskNotPossible):
         tasks.end(
             row.sent_task,
             states.FAIL,
-            by=here.bus.agent.principal,
+            by=bus_pass.bus.agent.principal,
             via=VIA,
             code=Reason.REFUSED,
             reason=reason[:2000],
@@ -190,20 +193,20 @@ def _give_up(here: Pass, row: BusRequest, reason: str) -> None:
     record.done(row, reason)
 
 
-def _withdraw(here: Pass, row: BusRequest) -> None:
-    path = here.folders.request(row.request_id)
+def _withdraw(bus_pass: Pass, row: BusRequest) -> None:
+    path = bus_pass.folders.request(row.request_id)
     assert row.task is not None
     if row.task.state == TaskState.COMPLETED:
         record.done(row)
         return
 
     def change() -> Change | None:
-        if here.entry(path) is None:
+        if bus_pass.entry(path) is None:
             return None
         return Change(f"Withdrawn {row.request_id}", removed=[path])
 
-    commit = here.publish(change)
+    commit = bus_pass.publish(change)
     if commit is not None:
-        record.exchanged(here, row, commit, path)
+        record.exchanged(bus_pass, row, commit, path)
     taken = "" if commit else "It was taken already; its answer will not be waited for."
     record.done(row, f"The task ended before its answer came. {taken}".strip())

@@ -200,14 +200,14 @@ class Repository:
         counts only if this very content is in the signed commit, and unchanged since. Raises
         ``GitFailed``.
         """
-        found = None
+        introduction = None
         for _ in self._deeper():
-            found = self._histories.introduction(commit, path)
-            if found is None or found not in self._histories.cut_off():
+            introduction = self._histories.introduction(commit, path)
+            if introduction is None or introduction not in self._histories.cut_off():
                 break
-        if found is None:
+        if introduction is None:
             return None
-        return self._histories.author(found, commit, path, allowed_signers)
+        return self._histories.author(introduction, commit, path, allowed_signers)
 
     def message_of(self, commit: str) -> str:
         return self._run("log", "-1", "--format=%B", commit).decode(errors="replace")

@@ -23,7 +23,7 @@ from ledger.models import Agent, ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
 from ledger.tools import last_named, tool_named
 from ledger.tools.permits import PermitTool
-from ledger.tools.registrations import fewer_eyes
+from ledger.tools.registrations import loosened_terms
 
 KIND = "function"
 EVENTS = (BindingChange.ASKED, BindingChange.DECLINED)
@@ -54,7 +54,7 @@ def bind(
     with atomic():
         Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
         row = Binding.objects.get_or_create(tenant=tenant, agent=agent, function=function)[0]
-        if loosens := fewer_eyes(*compared(row, tool)):
+        if loosens := loosened_terms(*compared(row, tool)):
             asked: dict[str, Any] = {"in_place_of": row.tool, "loosens": loosens}
             asked |= {"tenant": tenant.slug, "by": by, "via": via}
             four_eyes.ask(KIND, str(row.pk), {"tool": tool}, **asked)
@@ -97,8 +97,8 @@ def compared(row: Binding, tool: str) -> tuple[Contract, Contract]:
 def _terms(tenant: str, tool: str) -> Contract:
     """Those of a tool that is held or was withdrawn, too: one operator can do that. Where there is
     none, the terms of the agent's own calls."""
-    found: Tool[Any, Any] | None = last_named(tenant, tool) if tool else None
-    return found.contract if found is not None else handed_over.contract()
+    bound_tool: Tool[Any, Any] | None = last_named(tenant, tool) if tool else None
+    return bound_tool.contract if bound_tool is not None else handed_over.contract()
 
 
 def waiting_for(row: Binding) -> ChangeRequest | None:

@@ -113,7 +113,7 @@ def propose(caller: Caller, call: FunctionCall, row: BoundCall) -> None:
     except IdempotencyKeyReused:
         raise CallIdTaken() from None
     except FINAL_REFUSALS as refusal:
-        BoundCall.objects.filter(pk=row.pk, refusal="").update(refusal=_said(refusal))
+        BoundCall.objects.filter(pk=row.pk, refusal="").update(refusal=_refusal_text(refusal))
 
 
 def _refuse_if_not_allowed(caller: Caller, tool: str) -> None:
@@ -121,7 +121,7 @@ def _refuse_if_not_allowed(caller: Caller, tool: str) -> None:
         raise UnknownTool("This agent may not use the tool that carries the function out.")
 
 
-def _said(refusal: LedgerError) -> str:
+def _refusal_text(refusal: LedgerError) -> str:
     errors = refusal.extra.get("errors") or []
     fields = "; ".join(f"{error['field']}: {error['message']}" for error in errors[:5])
     return " ".join(filter(None, [NOTHING_DONE, refusal.detail, fields and f"{fields}."]))[:2000]
@@ -132,8 +132,8 @@ def call_behind(row: Transaction) -> BoundCall | None:
     keys = IdempotencyKey.objects.filter(
         transaction=row, route=PREPARE_ROUTE, key__startswith=KEY_PREFIX
     )
-    found = keys.order_by("pk").values_list("agent", "key").first()
-    return known(*found) if found else None
+    agent_and_key = keys.order_by("pk").values_list("agent", "key").first()
+    return known(*agent_and_key) if agent_and_key else None
 
 
 def function_of(row: BoundCall) -> str:

@@ -91,7 +91,7 @@ def _prepared(caller: Caller, call: FunctionCall, tool: HandedOverCall) -> Trans
 
 def read_one(caller: Caller, call_id: str) -> Json:
     """The present state of a call of the agent. Raises ``NotFound``."""
-    row = _found(caller, call_id)
+    row = _transaction_of(caller, call_id)
     if row is not None and is_for_agent(row):
         return rendered(row, call_id)
     bound = bound_calls.known(str(caller.principal), _key(call_id))
@@ -111,14 +111,14 @@ def told(row: Transaction, call_id: str) -> Json:
 def escalate(caller: Caller, call_id: str, body: Any) -> Json:
     """Tell people again, with the agent's words. Raises ``NotPossible`` once it is decided."""
     row = row_of(caller, call_id)
-    said = escalation_in(body)
-    coordinator.escalate(row.pk, by=caller.principal, via=Surface("humanlayer"), reason=said)
+    reason = escalation_in(body)
+    coordinator.escalate(row.pk, by=caller.principal, via=Surface("humanlayer"), reason=reason)
     return read_one(caller, call_id)
 
 
 def row_of(caller: Caller, call_id: str) -> Transaction:
     """The transaction of a call of the agent. Raises ``NotFound``."""
-    row = _found(caller, call_id)
+    row = _transaction_of(caller, call_id)
     if row is None or not (
         is_for_agent(row) or bound_calls.known(str(caller.principal), _key(call_id))
     ):
@@ -126,13 +126,13 @@ def row_of(caller: Caller, call_id: str) -> Transaction:
     return row
 
 
-def _found(caller: Caller, call_id: str) -> Transaction | None:
+def _transaction_of(caller: Caller, call_id: str) -> Transaction | None:
     """By the unique index of idempotency keys: ids are unique per agent."""
     caller.require(Scope.PROPOSE)
-    found = IdempotencyKey.objects.select_related("transaction").filter(
+    keys = IdempotencyKey.objects.select_related("transaction").filter(
         agent=str(caller.principal), route=PREPARE_ROUTE, key=_key(call_id)
     )
-    key = found.first()
+    key = keys.first()
     return key.transaction if key is not None else None
 
 
@@ -159,7 +159,7 @@ def _rendered_bound(bound: BoundCall, row: Transaction | None, call_id: str) -> 
     spec = bound_calls.rendered_spec(bound)
     told = bound_calls.about(bound, row)
     if row is None:
-        status = _said(bound.created_at, bound.created_at, False, bound.refusal)
+        status = _status_json(bound.created_at, bound.created_at, False, bound.refusal)
     else:
         told |= _links(row)
         status = _status(row, spec, bound_calls.verdict(row))
@@ -182,10 +182,10 @@ def _status(row: Transaction, spec: Json, verdict: Told) -> Json:
         approved, comment = False, row.ending_reason.strip() or NO_REASON
     decided_at = None if approved is None else row.decided_at or row.ended_at
     chosen = _chosen(options_of(spec.get("reject_options")), row)
-    return _said(row.created_at, decided_at, approved, comment, chosen)
+    return _status_json(row.created_at, decided_at, approved, comment, chosen)
 
 
-def _said(
+def _status_json(
     asked_at: datetime,
     decided_at: datetime | None,
     approved: bool | None,
@@ -207,8 +207,8 @@ def _verdict(row: Transaction) -> Told:
     if row.state in UNDECIDED:
         return None, None
     if row.state == State.HANDED_OVER:
-        said = row.decisions.filter(verdict=Verdict.APPROVE).exclude(reason="").last()
-        return True, said.reason if said is not None else None
+        approval = row.decisions.filter(verdict=Verdict.APPROVE).exclude(reason="").last()
+        return True, approval.reason if approval is not None else None
     return False, outcome_of(row).sentence
 
 

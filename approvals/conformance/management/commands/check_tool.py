@@ -156,7 +156,7 @@ def _manifest(file: Path | None, name: str) -> HttpManifest | None:
         members = texts.parse(file.read_text("utf-8"))["tools"]
         members = [each for each in members if each.get("kind", "http") == "http"]
         # The address is the argument: that of the file may be one that only its operator allows.
-        found = [manifests.read({**each, "address": ANYWHERE}) for each in members]
+        all_manifests = [manifests.read({**each, "address": ANYWHERE}) for each in members]
     except (
         OSError,
         UnicodeDecodeError,
@@ -166,7 +166,7 @@ def _manifest(file: Path | None, name: str) -> HttpManifest | None:
         AttributeError,
     ) as failure:
         raise CommandError(f"{file} cannot be read: {failure}") from failure
-    for manifest in found:
+    for manifest in all_manifests:
         if isinstance(manifest, HttpManifest) and name in {"", manifest.name}:
             return manifest
     raise CommandError(f"{file} has no such tool over HTTP.")

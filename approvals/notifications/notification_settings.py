@@ -1,4 +1,4 @@
-"""Wishes of a person: what to be told of, and when to be left alone."""
+"""The choices of a person: what to be told of, and when to be left alone."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from django.contrib.auth.models import User
 
 from approvals.http.preferences import preferences_of, zone_named
 from approvals.models import About, NotificationSettings
-from approvals.notifications.concerns import Item
+from approvals.notifications.subjects import Item
 
 
-def wishes_of(person: User) -> NotificationSettings:
+def notification_settings_of(person: User) -> NotificationSettings:
     """The person's choices; unsaved, with the defaults, for who chose nothing."""
     chosen = NotificationSettings.objects.filter(user=person.pk).first()
     return chosen or NotificationSettings(user=person)
 
 
-def wants(wishes: NotificationSettings, item: Item) -> bool:
+def wants(chosen: NotificationSettings, item: Item) -> bool:
     if item.about == About.QUESTION:
-        return wishes.questions
+        return chosen.questions
     if item.about == About.DOUBT:
-        return wishes.in_doubt
-    return wishes.waiting and (item.is_high or not wishes.only_high)
+        return chosen.in_doubt
+    return chosen.waiting and (item.is_high or not chosen.only_high)
 
 
-def zone_of(wishes: NotificationSettings) -> ZoneInfo:
+def zone_of(chosen: NotificationSettings) -> ZoneInfo:
     """The person's: as they chose it, else that of the browser they set this in."""
-    return zone_named(preferences_of(wishes.user).time_zone or wishes.time_zone)
+    return zone_named(preferences_of(chosen.user).time_zone or chosen.time_zone)
 
 
-def quiet_until(wishes: NotificationSettings, now: datetime) -> datetime | None:
+def quiet_until(chosen: NotificationSettings, now: datetime) -> datetime | None:
     """The end of the quiet hours, if it is quiet now in the person's time zone."""
-    begin, end = wishes.quiet_from, wishes.quiet_until
+    begin, end = chosen.quiet_from, chosen.quiet_until
     if begin is None or end is None or begin == end:
         return None
-    local = now.astimezone(zone_of(wishes))
+    local = now.astimezone(zone_of(chosen))
     clock = local.time()
     is_quiet = begin <= clock < end if begin < end else clock >= begin or clock < end
     if not is_quiet:

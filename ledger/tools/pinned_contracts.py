@@ -17,7 +17,7 @@ from ledger.errors import InvalidRequest, Sentence
 from ledger.events import ChangeKind
 from ledger.models import RegisteredTool, Tenant, Watched
 from ledger.principals import Principal, Surface, system
-from ledger.tools import catalogue, holds, registrations, watched
+from ledger.tools import catalogue, held_tools, registrations, watched
 from ledger.tools.http import HttpTool, published
 from ledger.tools.http.published import Unreadable, Unusable
 
@@ -117,7 +117,7 @@ def _compare(document: Watched, contract: dict[str, Any]) -> None:
         row = RegisteredTool.objects.get(watched=document)
         document.held_why = str(HELD)
         sealed = {"contract": sha256, "pinned": pinned}
-        holds.hold(row.tenant_id, row.name, HELD, by=READER, via=Surface.SYSTEM, **sealed)
+        held_tools.hold(row.tenant_id, row.name, HELD, by=READER, via=Surface.SYSTEM, **sealed)
 
 
 def _storable(contract: dict[str, Any]) -> dict[str, Any]:

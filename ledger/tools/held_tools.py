@@ -37,8 +37,8 @@ def release(tenant: str, name: str, *, by: Principal, via: Surface) -> bool:
 
 def why_tool_held(tenant: str, name: str) -> str:
     """Empty if it is not held."""
-    found = RegisteredTool.objects.filter(tenant=tenant, name=name)
-    return found.values_list("held", flat=True).first() or ""
+    rows = RegisteredTool.objects.filter(tenant=tenant, name=name)
+    return rows.values_list("held", flat=True).first() or ""
 
 
 def _record(

@@ -40,7 +40,7 @@ def loosened(old: Manifest | None, new: Manifest) -> list[str]:
     return sorted({*_in_contract(old, new), *_in_manifest(old, new)})
 
 
-def fewer_eyes(old: Contract, new: Contract) -> list[str]:
+def loosened_terms(old: Contract, new: Contract) -> list[str]:
     """The terms of the contract by which people look less closely at what falls under it now."""
     return sorted(_softer(vars(old), vars(new)))
 

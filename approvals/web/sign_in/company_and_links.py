@@ -36,7 +36,7 @@ from approvals.people.sign_in import (
     use_link,
 )
 from approvals.presentation import refusal_in_words
-from approvals.web.sign_in import entering
+from approvals.web.sign_in import authentication
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import limits
 from ledger.errors import LimitReached, NotPossible
@@ -63,11 +63,11 @@ def company_start(request: HttpRequest) -> HttpResponse:
             kind, request.GET.get("next", ""), confirms=purpose == "confirm"
         )
         if token:
-            entering.keep_secret(request, JOINS, token)
+            authentication.keep_secret(request, JOINS, token)
     except CompanyRefused as refusal:
         return _company_refused(request, refusal)
     request.session[STARTED] = begun.kept
-    entering.begun(request)
+    authentication.begun(request)
     return redirect(begun.address)
 
 
@@ -75,17 +75,17 @@ def _may_start(request: HttpRequest, purpose: str) -> bool:
     if purpose == "connect":
         # Else another site could connect its own identity with the account of who visits it.
         is_own = request.headers.get("Sec-Fetch-Site", "none") in {"same-origin", "none"}
-        return request.user.is_authenticated and entering.was_confirmed(request) and is_own
+        return request.user.is_authenticated and authentication.was_confirmed(request) and is_own
     if purpose == "confirm":
         is_known = request.user.is_authenticated
-        return is_known and not second_steps.are_wanted(entering.person_of(request))
+        return is_known and not second_steps.are_wanted(authentication.person_of(request))
     return purpose == "sign-in" or purpose.startswith("join:")
 
 
 @require_safe
 def company_callback(request: HttpRequest) -> HttpResponse:
     """Finish the sign-in for which the provider sent the browser back."""
-    address = entering.address_of(request)
+    address = authentication.address_of(request)
     try:
         limits.attempt_sign_in(address, "")
         kept = request.session.pop(STARTED, {})
@@ -111,18 +111,18 @@ def _did(
     if purpose == "confirm":
         return _confirmed(request, kept, claims)
     if purpose == "join":
-        return _joined(request, entering.kept_secret(request, JOINS), claims)
+        return _joined(request, authentication.kept_secret(request, JOINS), claims)
     person = company_sign_in.person_of(claims)
     if person is None:
         raise CompanyRefused("nobody connected this identity with an account")
     company_sign_in.apply_roles(person, claims)
-    return entering.after_first_step(request, person, kept["next"])
+    return authentication.after_first_step(request, person, kept["next"])
 
 
 def _connected(request: HttpRequest, claims: company_sign_in.Claims) -> HttpResponse:
-    if not (request.user.is_authenticated and entering.was_confirmed(request)):
+    if not (request.user.is_authenticated and authentication.was_confirmed(request)):
         raise CompanyRefused("who wanted to connect an account is not signed in any more")
-    company_sign_in.connect(entering.person_of(request), claims)
+    company_sign_in.connect(authentication.person_of(request), claims)
     messages.success(request, _("Connected: from now on this identity signs in as you."))
     return redirect("desk:account")
 
@@ -133,8 +133,8 @@ def _confirmed(
     person = company_sign_in.person_of(claims)
     if person is None or person != request.user:
         raise CompanyRefused("another person confirmed")
-    entering.confirmed(request)
-    return redirect(entering.safe(request, kept["next"]))
+    authentication.confirmed(request)
+    return redirect(authentication.safe(request, kept["next"]))
 
 
 def _joined(request: HttpRequest, token: str, claims: company_sign_in.Claims) -> HttpResponse:
@@ -145,7 +145,7 @@ def _joined(request: HttpRequest, token: str, claims: company_sign_in.Claims) ->
         company_sign_in.connect(person, claims)
         _welcome(link)
     company_sign_in.apply_roles(person, claims)
-    return entering.enter(request, person)
+    return authentication.enter(request, person)
 
 
 def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpResponse:
@@ -160,7 +160,7 @@ def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpRespo
         messages.error(request, notice)
         return redirect("desk:account")
     request.session["sign_in_notice"] = notice
-    entering.begun(request)
+    authentication.begun(request)
     return redirect("desk:sign-in")
 
 
@@ -172,14 +172,14 @@ def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpRespo
 def join(request: HttpRequest, token: str) -> HttpResponse:
     """Choose a password; the page also offers a passkey. Opening the link uses up nothing."""
     try:
-        limits.attempt_sign_in(entering.address_of(request), "")
+        limits.attempt_sign_in(authentication.address_of(request), "")
         link = find_link(token, *BY_LINK)
     except (NotPossible, LimitReached) as refusal:
         status = 429 if isinstance(refusal, LimitReached) else 410
         return render(
             request, "registration/join.html", {"problem": refusal_in_words(refusal)}, status=status
         )
-    limits.sign_in_succeeded(entering.address_of(request), "")
+    limits.sign_in_succeeded(authentication.address_of(request), "")
     person = _of(link)
     form = SetPasswordForm(person, request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -206,15 +206,15 @@ def _password_chosen(request: HttpRequest, link: SignInLink, password: str) -> H
         return render(request, "registration/join.html", {"problem": problem}, status=409)
     if link.purpose == LinkPurpose.RESET:
         # A letter alone is not a second step: who has one needs it to come in.
-        return entering.after_first_step(request, person)
-    return entering.enter(request, person)
+        return authentication.after_first_step(request, person)
+    return authentication.enter(request, person)
 
 
 @require_POST
 def join_passkey_options(request: HttpRequest, token: str) -> HttpResponse:
     try:
         person = _of(find_link(token, LinkPurpose.INVITE, LinkPurpose.RECOVER))
-        return entering.challenge(request, *begin_registering_passkey(person))
+        return authentication.challenge(request, *begin_registering_passkey(person))
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=410)
 
@@ -222,7 +222,7 @@ def join_passkey_options(request: HttpRequest, token: str) -> HttpResponse:
 @require_POST
 def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
     """Come in with a passkey in the place of a password."""
-    answer, name = entering.answer_to_challenge(request), request.POST.get("name", "")
+    answer, name = authentication.answer_to_challenge(request), request.POST.get("name", "")
     try:
         link = find_link(token, LinkPurpose.INVITE, LinkPurpose.RECOVER)
         with atomic():
@@ -231,8 +231,8 @@ def join_passkey(request: HttpRequest, token: str) -> HttpResponse:
             _welcome(link)
     except NotPossible as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=409)
-    entering.enter(request, _of(link))
-    entering.keep_secret(request, "new_codes", " ".join(codes))
+    authentication.enter(request, _of(link))
+    authentication.keep_secret(request, "new_codes", " ".join(codes))
     return JsonResponse({"location": reverse("desk:account-codes")})
 
 
@@ -259,7 +259,7 @@ def forgotten(request: HttpRequest) -> HttpResponse:
     username = request.POST.get("username", "").strip()[:150]
     try:
         # Never taken back: a letter costs its reader something, too.
-        limits.attempt_sign_in(entering.address_of(request), f"letter {username}")
+        limits.attempt_sign_in(authentication.address_of(request), f"letter {username}")
     except LimitReached as refusal:
         context["problem"] = _("Too many letters were asked for. Wait a minute.")
         answer = render(request, "registration/forgotten.html", context, status=429)
