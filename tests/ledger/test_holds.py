@@ -142,7 +142,7 @@ def test_the_same_key_works_again_as_soon_as_the_earlier_hold_is_gone(the_world)
         propose("key-1")
     the_world.planning = None
 
-    with pytest.raises(InProgress, match="still being let go of"):
+    with pytest.raises(InProgress, match="still being released"):
         propose("key-1")
     execution.roll_back(Transaction.objects.get().pk)
 
