@@ -211,6 +211,7 @@ def test_no_query_of_the_page_reads_the_ledger_itself(as_alice, history):
     assert len(reading) == len(as_anywhere), reading
 
 
+@pytest.mark.slow
 def test_figures_are_read_by_index_where_there_are_many(as_alice):
     """With as many counts as a busy year leaves, none of the tables of counts is read whole."""
     today = timezone.now()

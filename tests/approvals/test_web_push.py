@@ -544,6 +544,7 @@ def test_what_the_push_service_carries_has_one_length_and_no_word_of_it(
     assert not any("short" in value for headers in browser.headers for value in headers.values())
 
 
+@pytest.mark.slow
 @pytest.mark.django_db(transaction=True)
 def test_a_courier_brings_it_over_its_own_connections_and_forgets_who_is_gone(
     service, as_alice, as_bob, a_transaction
