@@ -37,6 +37,18 @@ pytest_plugins = ["tests.agents_at_work", "tests.time_limit"]
 PBKDF2PasswordHasher.iterations = 1
 # Static files are looked up when one is asked for, not all of them for each client of a test.
 settings.WHITENOISE_AUTOREFRESH = True
+# Tests of optional apps and of all surfaces at once; the rest passes without those apps.
+TESTS_OF_APPS = {
+    "a2a.doors.git_bus": ["a2a/git_bus", "authorization"],
+    "a2a.doors.humanlayer": ["humanlayer", "authorization"],
+    "a2a.doors.mcp_server": ["mcp", "authorization"],
+    "approvals.conformance": ["http_tools/test_conformance.py"],
+    "approvals.insight": ["approvals/test_insight.py", "authorization"],
+    "approvals.local": ["approvals/test_up.py", "approvals/test_first_start.py"],
+    "approvals.slack": ["slack", "limits/test_fair_desk.py", "authorization"],
+}
+LEFT_OUT = [app for app in TESTS_OF_APPS if app not in settings.OPTIONAL_APPS]
+collect_ignore = [path for app in LEFT_OUT for path in TESTS_OF_APPS[app]]
 CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
 
 

@@ -75,7 +75,7 @@ def unwatch(group: int) -> None:
 
 def set_environment() -> None:
     for name in [name for name in os.environ if name.startswith("ASSENT_")]:
-        if name != "ASSENT_CHROMIUM":
+        if name not in {"ASSENT_CHROMIUM", "ASSENT_OPTIONAL_APPS"}:
             del os.environ[name]
     os.environ |= {
         "DATABASE_URL": os.environ.get("TEST_DATABASE_URL") or DATABASE_URL,

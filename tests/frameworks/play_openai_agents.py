@@ -36,7 +36,7 @@ async def main() -> None:
         try:
             result = await Runner.run(agent, state)
         except Exception as failure:
-            if stage.action != "forge" or "waits for sign-off" not in str(failure):
+            if stage.action != "forge" or "waiting for sign-off" not in str(failure):
                 raise
             return stage.end(waiting, "")
     if result.interruptions:
