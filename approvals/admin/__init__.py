@@ -6,7 +6,7 @@ from django.apps import apps
 
 from approvals.admin import people, tasks, tools, transactions
 
-__all__ = ["credentials", "people", "tasks", "tools", "transactions", "upstream_tools"]
+__all__ = ["people", "tasks", "tools", "transactions"]
 
 if apps.is_installed("a2a.doors.git_bus"):
     from approvals.admin import git_bus

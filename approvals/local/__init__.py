@@ -1,6 +1,6 @@
 """Running Assent on one machine: processes, supervisor, embedded services.
 
-The settings import ``processes``; what is exported here therefore imports nothing of Django.
+A Django app that may be left out. What is exported here imports nothing of Django.
 """
 
 from __future__ import annotations

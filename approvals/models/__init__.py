@@ -1,4 +1,4 @@
-"""The tables of the desk: people, their roles, and Slack."""
+"""The tables of the desk: people, their roles, sign-in and notices, and Slack."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from django.utils.translation import gettext as _, gettext_noop
 
 from approvals.models import Notice
 from approvals.people.principals import principal_of
-from ledger.events import ChangeKind
+from ledger.events import ChangeKind, outbox
 from ledger.models import Event
 from ledger.principals import Principal
 
@@ -102,7 +102,8 @@ def _template_values(event: Event) -> dict[str, str]:
 
 def deliveries(person: User, kind: str, by: Principal) -> list[tuple[str, str]]:
     """Channel and recipient of the notice by Slack; none if Slack is not set up."""
-    if _template(kind, str(by), person) and settings.SLACK_BOT_TOKENS:
+    can_be_sent = settings.SLACK_BOT_TOKENS and NOTICES in outbox.channels
+    if can_be_sent and _template(kind, str(by), person):
         return [(NOTICES, str(principal_of(person)))]
     return []
 

@@ -144,7 +144,7 @@ def _addresses(here: Installation, kind: str) -> dict[str, str]:
 
 
 def environment(public_url: str, addresses: dict[str, dict[str, str]]) -> dict[str, str]:
-    """Of every process; the addresses of each kind are under its name, see ``_of_kind``."""
+    """Of every process; the addresses of each kind are under its name, see ``_addresses``."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("ASSENT_")}
     return {
         **kept,

@@ -5,7 +5,7 @@ records the outcome in another short one that compares its fencing token. A work
 line: when its lease runs out, the sweeper marks the transaction *in doubt*, and it stays so until
 the outcome is known.
 
-``commit``, ``rollback`` and ``doubt`` are the procedures; ``leases`` is the claim,
+``commit``, ``rollback`` and ``doubt`` are the procedures; ``claims`` is the claim,
 ``tool_calls`` the call, ``recording`` the record. How a tool runs is the business of ``Tool.run``
 (``ledger.contracts``), which ``tool_calls`` calls with a deadline.
 

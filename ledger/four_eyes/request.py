@@ -53,8 +53,8 @@ def ask(
     The caller holds the lock of the tenant, or another under which nobody else asks for a change
     of the subject.
     """
-    sha256 = _digest_of(in_place_of, after)
     of_subject = {"tenant": tenant, "kind": kind, "subject": subject}
+    sha256 = _digest_of({**of_subject, "concerns": concerns, "in_place_of": in_place_of}, after)
     if same := waiting(kind).filter(**of_subject, sha256=sha256).first():
         return same
     with atomic():
@@ -96,7 +96,7 @@ def confirm(request: ChangeRequest, *, seen: str, by: Principal, via: Surface) -
     Raises ``NotFound, NotAllowed, NotPossible``, and what its kind raises; nothing was changed
     then.
     """
-    if seen != request.sha256 or seen != _digest_of(request.in_place_of, request.after):
+    if seen != request.sha256 or seen != _digest_of(vars(request), request.after):
         raise NotFound(NO_SUCH_CHANGE)
     if reason := refusal(request, by):
         raise NotAllowed(reason, hint=NOTHING_CHANGED)
@@ -127,5 +127,6 @@ def _end(request: ChangeRequest, state: RequestState, by: Principal) -> None:
     raise NotFound(NO_SUCH_CHANGE)
 
 
-def _digest_of(in_place_of: str, after: Mapping[str, Any]) -> str:
-    return seals.digest_of({"in_place_of": in_place_of, "after": after})
+def _digest_of(facts: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    names = ("tenant", "kind", "subject", "concerns", "in_place_of")
+    return seals.digest_of({**{name: facts[name] for name in names}, "after": after})

@@ -128,7 +128,7 @@ class IdQueue(DjangoRQ):
     ) -> tuple[Job, Queue] | None:
         """Take the next id. RQ's own also reads a record of the job, of which there is none.
 
-        With a ``timeout`` in seconds it waits. Raises ``rq.timeouts.DequeueTimeout``.
+        With a ``timeout`` in seconds it waits. Raises ``rq.exceptions.DequeueTimeout``.
         """
         by_key = {queue.key: queue for queue in queues}
         while taken := cls.lpop([*by_key], timeout, connection=connection):

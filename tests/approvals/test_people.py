@@ -20,8 +20,8 @@ from approvals.models import Membership, Notice, Role
 from approvals.people import accounts, principal_of, second_operator
 from ledger import execution
 from ledger.errors import LedgerError, NotAllowed, NotFound, NotPossible
-from ledger.events import account_changes, change_kinds
-from ledger.models import AgentToken, ChangeRequest, Event
+from ledger.events import account_changes, change_kinds, outbox
+from ledger.models import AgentToken, ChangeRequest, Delivery, Event
 from ledger.proof.audit import verification
 from tests.conftest import signed_in
 from tests.processes import ROOT
@@ -514,6 +514,43 @@ def test_operators_see_the_changes_of_their_tenants_and_nobody_elses(
     assert root.get("/changes/").content.decode().count("Carol Diaz") == 2
     assert "gave a role" in as_olga.get("/changes/?who=vera&kind=role_granted").content.decode()
     assert "No change matches" in as_olga.get("/changes/?who=carol").content.decode()
+
+
+@pytest.mark.parametrize("kind", sorted(change_kinds.CHANGE_DESCRIPTIONS))
+def test_every_kind_of_change_is_on_the_page_and_can_be_chosen(as_olga, kind):
+    by = account_changes.command_principal()
+    account_changes.record_change("row:1", kind, tenant="acme", by=by, via="command", name="Row 1")
+
+    assert "Row 1" in as_olga.get("/changes/").content.decode()
+    chosen = as_olga.get(f"/changes/?kind={kind}").context["lines"]
+    assert {line.event.kind for line in chosen} == {kind}
+
+
+def test_a_change_of_an_app_that_was_left_out_since_stays_on_the_page(as_olga, monkeypatch):
+    by = account_changes.command_principal()
+    account_changes.record_change(
+        "route:1", "slack_route_added", tenant="acme", by=by, via="command", name="Route 1"
+    )
+    monkeypatch.delitem(change_kinds.CHANGE_DESCRIPTIONS, "slack_route_added")
+
+    page = as_olga.get("/changes/").content.decode()
+
+    assert "Route 1" in page
+    assert "slack_route_added" in page
+
+
+def test_without_slack_nobody_is_told_there_although_its_token_is_set(
+    vera_user, settings, monkeypatch
+):
+    settings.SLACK_BOT_TOKENS = ["xoxb-1"]
+    by = {"by": account_changes.command_principal(), "via": "command"}
+    accounts.set_password(vera_user, "another one", **by)
+    assert Delivery.objects.filter(channel="notice").count() == 1
+
+    monkeypatch.delitem(outbox.channels, "notice")
+    accounts.set_password(vera_user, "yet another one", **by)
+
+    assert Delivery.objects.filter(channel="notice").count() == 1
 
 
 def test_changes_are_paged(as_olga, vera_user):

@@ -308,6 +308,26 @@ def test_what_the_client_sent_is_erased_with_the_transaction(bind, call, humanla
     assert "erased under retention" in humanlayer.poll("call-2")["comment"]
 
 
+def test_what_was_erased_while_the_app_was_left_out_is_emptied_once_it_is_back(
+    bind, call, decide, monkeypatch
+):
+    bind("pay")
+    call()
+    decide("reject", "No.")
+    row = Transaction.objects.get()
+    execution.roll_back(row.pk)
+    end_retention(row.pk)
+    BoundCall.objects.update(retain_until=Now() - timedelta(days=1))
+    with monkeypatch.context() as without_the_app:
+        without_the_app.setattr(retention, "_related", [])
+        retention.erase_due()
+    assert BoundCall.objects.get().spec
+
+    retention.erase_due()
+
+    assert BoundCall.objects.get().spec == {}
+
+
 def test_a_crash_between_keeping_and_proposing_leaves_nothing_known(bind, call, humanlayer):
     bind("pay")
     call()

@@ -64,7 +64,7 @@ def _call_ids(row: Transaction) -> list[str]:
 
 
 class ContactChannel(HttpChannel):
-    """Registered as an outbox channel (``a2a.apps``)."""
+    """Registered as an outbox channel (``apps`` of this package)."""
 
     name = "humanlayer"
 

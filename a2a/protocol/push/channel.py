@@ -1,7 +1,7 @@
 """Push notifications: the channel that posts a task to the addresses that its client gave.
 
 A delivery is written to the outbox with the event, signed, and retried with back-off. Private
-addresses are refused at every attempt (design §6).
+addresses are refused at every attempt.
 """
 
 from __future__ import annotations

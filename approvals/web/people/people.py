@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from a2a.states import TaskEventKind
 from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Membership, Role
 from approvals.people import (
@@ -51,6 +52,7 @@ from ledger.foundation.characters import without_nul
 from ledger.foundation.postgres import keyset_page
 from ledger.models import Agent, ChangeRequest, Event
 from ledger.principals import Surface
+from ledger.states import EventKind
 
 PAGE = 50
 HIDDEN = {"subject", "name", "asked_by"}
@@ -106,7 +108,7 @@ def changes_view(request: HttpRequest) -> HttpResponse:
     who, kind = without_nul(request.GET.get("who", "")).strip(), request.GET.get("kind", "")
     if who:
         rows = rows.filter(_about(who))
-    if kind in set(ChangeKind):
+    if kind in CHANGE_DESCRIPTIONS:
         rows = rows.filter(kind=kind)
     before = request.GET.get("before", "")
     is_position = before.isdecimal() and len(before) < 19
@@ -151,7 +153,9 @@ def changes_for(person: User) -> QuerySet[Event]:
     """Changes in the person's tenants, and of accounts in no other tenant; a superuser sees all."""
     # As an expression: with the column, PostgreSQL may read the changes by kind, and all of them.
     kind = Concat("kind", Value(""))
-    rows = Event.objects.alias(its_kind=kind).filter(to_state="", its_kind__in=list(ChangeKind))
+    # Not by the kinds that are described: those of apps that were left out since stay in the list.
+    of_others = [*EventKind, *TaskEventKind]
+    rows = Event.objects.alias(its_kind=kind).filter(to_state="").exclude(its_kind__in=of_others)
     if person.is_superuser:
         return rows
     tenants = _tenants_kept_by(person)
@@ -178,7 +182,7 @@ def row_of(event: Event) -> ChangeRow:
     details: dict[str, Any] = json.loads(event.details)
     edits = details.pop("edits", {})
     if "change" in details:
-        details["change"] = in_words(CHANGE_DESCRIPTIONS[details["change"]])
+        details["change"] = _description(details["change"])
     if "role" in details:
         details["role"] = _(details["role"])
     facts = [(name, _in_words(value)) for name, value in details.items() if name not in HIDDEN]
@@ -188,8 +192,13 @@ def row_of(event: Event) -> ChangeRow:
         for name, (old, new) in edits.items()
     ]
     shown = [(_(name.replace("_", " ")), text) for name, text in facts if text]
-    description = in_words(CHANGE_DESCRIPTIONS[event.kind])
+    description = _description(event.kind)
     return ChangeRow(event, description, str(details.get("name", "")), shown)
+
+
+def _description(kind: str) -> str:
+    """In words; the kind itself, if its app was left out since."""
+    return in_words(CHANGE_DESCRIPTIONS.get(kind, kind))
 
 
 def described_request(request: ChangeRequest) -> SafeString:

@@ -1,7 +1,7 @@
 """Registered tools: their versions, changes to them, and what about a change needs four eyes.
 
-``versions`` keeps each version, ``loosening`` says what makes a tool less strict, and ``changes``
-has such a change wait for a second operator.
+``versions`` keeps each version, ``manifest_changes`` says what makes a tool less strict, and
+``changes`` has such a change wait for a second operator.
 """
 
 from __future__ import annotations

@@ -82,9 +82,7 @@ def run(
             return running.result()
         with _lock:
             _late.add(place.operation)
-        running.add_done_callback(
-            lambda late: Thread(target=_end_late, args=[place, late, when_late]).start()
-        )
+        running.add_done_callback(lambda late: _end_late_apart(place, late, when_late))
         raise PlanTimedOut(
             f"{place.tool} did not plan within {timeout.total_seconds():g} seconds."
         ) from None
@@ -111,6 +109,13 @@ def _give_back(place: Place) -> None:
             _running[key] -= 1
             if not _running[key]:
                 del _running[key]
+
+
+def _end_late_apart(place: Place, late: Future[R], when_late: Callable[[Future[R]], None]) -> None:
+    try:
+        Thread(target=_end_late, args=[place, late, when_late]).start()
+    except RuntimeError:  # the process may have no more threads
+        _end_late(place, late, when_late)
 
 
 def _end_late(place: Place, late: Future[R], when_late: Callable[[Future[R]], None]) -> None:

@@ -171,13 +171,11 @@ def _drafted_or_none(request: Request, now: datetime) -> New | None:
         return None
 
 
-def _inserted(
-    batch: Sequence[New], move: Move[State] = states.PREPARE, release: Sequence[int] = ()
-) -> frozenset[UUID]:
+def _inserted(batch: Sequence[New]) -> frozenset[UUID]:
     """The ids of those that were inserted; without those for which others were faster."""
     for _ in range(TRIES):
         try:
-            return frozenset(insert_all(batch, move, release))
+            return frozenset(insert_all(batch))
         except IntegrityError as race:
             logger.info("a batch of %s lost a race: %s", len(batch), race)
     return frozenset()
@@ -264,8 +262,15 @@ def _context(request: Request, transaction_id: UUID) -> Context:
 
 
 def _insert(new: New, move: Move[State], admission: Admission) -> None:
-    """Raises ``Overtaken``. With the row the locks of the admission are released."""
-    if not _inserted([new], move, admission.locks):
+    """Raises ``Overtaken``. With the row the locks of the admission are released.
+
+    Tried once: a second try could meet a hold of this plan that is released by then.
+    """
+    try:
+        inserted = insert_all([new], move, admission.locks)
+    except IntegrityError as race:
+        raise Overtaken from race
+    if not inserted:
         raise Overtaken
     admission.is_over = True
 
@@ -328,9 +333,7 @@ def _answer_with_holder(request: Request, holder_id: UUID) -> Answer:
         # Locked until the answer is stored: an erasure meanwhile would not empty this key.
         holder = Transaction.objects.select_for_update(no_key=True).get(pk=holder_id)
         if holder.ending == Ending.ABANDONED:
-            raise InProgress(
-                "What an earlier plan of this operation held is still being released."
-            )
+            raise InProgress("What an earlier plan of this operation held is still being released.")
         if holder.proposed_by != str(request.by):
             raise OperationTaken()  # says nothing about the other agent's transaction
         if holder.input_hash != request.input_hash:

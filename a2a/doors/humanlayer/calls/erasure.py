@@ -15,12 +15,13 @@ from ledger.proof.retention import Related
 
 
 def erase_due() -> None:
-    """Empty calls of which no transaction came."""
-    same = {"agent": OuterRef("agent"), "key": OuterRef("key")}
+    """Empty calls of which no transaction came, or one that was erased without this app."""
+    keys = IdempotencyKey.objects.filter(agent=OuterRef("agent"), key=OuterRef("key"))
     over = BoundCall.objects.filter(retain_until__lte=Now()).exclude(spec={})
-    over.exclude(Exists(IdempotencyKey.objects.filter(**same))).update(
+    over.exclude(Exists(keys)).update(
         spec={}, refusal="Nothing was carried out; why was erased under retention."
     )
+    over.filter(Exists(keys.filter(transaction__content_erased_at__isnull=False))).update(spec={})
 
 
 def erase_with(transactions: Sequence[UUID]) -> None:
