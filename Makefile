@@ -33,6 +33,9 @@ test: $(VENV)/dev ## Run the tests for daily work: at most ten minutes on two co
 verify: $(VENV)/dev ## Run every test, also browsers, foreign clients, real processes and storms
 	$(RUN) -m pytest
 
+test-core: $(VENV)/dev ## Run the tests for daily work without the optional apps
+	ASSENT_OPTIONAL_APPS=none $(RUN) -m pytest -m "not browser and not slow"
+
 # Each step is a target of its own for .pre-commit-config.yaml.
 check: check-format check-lint check-types check-imports check-settings check-migrations ## Format, lint, types, imports, Django's own checks
 

@@ -37,19 +37,43 @@ pytest_plugins = ["tests.agents_at_work", "tests.time_limit"]
 PBKDF2PasswordHasher.iterations = 1
 # Static files are looked up when one is asked for, not all of them for each client of a test.
 settings.WHITENOISE_AUTOREFRESH = True
-# Tests of optional apps and of all surfaces at once; the rest passes without those apps.
+# Tests of optional apps, and of the whole product with all of them; the rest passes without.
+OF_ALL_APPS = [
+    "accessibility",
+    "authorization",
+    "house",
+    "approvals/test_languages.py",
+    "approvals/test_sentences.py",
+    "ledger/test_encryption.py",
+    "operations/test_other_versions.py",
+    "test_database_roles.py",
+    "test_start_checks.py",
+]
 TESTS_OF_APPS = {
-    "a2a.doors.git_bus": ["a2a/git_bus", "authorization"],
-    "a2a.doors.humanlayer": ["humanlayer", "authorization"],
-    "a2a.doors.mcp_server": ["mcp", "authorization"],
+    "a2a.doors.git_bus": ["a2a/git_bus"],
+    "a2a.doors.humanlayer": ["humanlayer", "e2e/test_humanlayer.py"],
+    "a2a.doors.mcp_server": ["mcp"],
     "approvals.conformance": ["http_tools/test_conformance.py"],
-    "approvals.insight": ["approvals/test_insight.py", "authorization"],
+    "approvals.insight": ["approvals/test_insight.py"],
     "approvals.local": ["approvals/test_up.py", "approvals/test_first_start.py"],
-    "approvals.slack": ["slack", "limits/test_fair_desk.py", "authorization"],
+    "approvals.slack": ["slack", "limits/test_fair_desk.py"],
 }
 LEFT_OUT = [app for app in TESTS_OF_APPS if app not in settings.OPTIONAL_APPS]
-collect_ignore = [path for app in LEFT_OUT for path in TESTS_OF_APPS[app]]
+collect_ignore = [path for app in LEFT_OUT for path in (*TESTS_OF_APPS[app], *OF_ALL_APPS)]
 CHROMIUM = os.environ.get("ASSENT_CHROMIUM") or shutil.which("chromium")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "of_app(name): skipped where the optional app is left out")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """No test begins on a session that ended during an earlier one, or without its app."""
+    for mark in item.iter_markers("of_app"):
+        if mark.args[0] in LEFT_OUT:
+            pytest.skip(f"needs {mark.args[0]}")
+    sessions.end_if_lost()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,12 +84,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.get_closest_marker("browser"):
             item.add_marker(skip)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
-    """No test begins on a session that ended during an earlier one."""
-    sessions.end_if_lost()
 
 
 @pytest.fixture(scope="session")

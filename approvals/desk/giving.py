@@ -13,6 +13,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.apps import apps
 from django.contrib.auth.models import User
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
@@ -62,9 +63,9 @@ def skills_for(user: User) -> list[Skill]:
     """The skills of the tenants in which this person may give work."""
     tenants = [name for name in roles_of(user) if policies.may_give(name, roles_of(user))]
     usable = Skill.objects.filter(tenant__in=tenants, is_active=True, agent__is_active=True)
-    return list(
-        usable.select_related("agent__remote", "agent__bus").order_by("agent__name", "name", "pk")
-    )
+    has_buses = apps.is_installed("a2a.doors.git_bus")
+    elsewhere = ["agent__remote", *(["agent__bus"] if has_buses else [])]
+    return list(usable.select_related(*elsewhere).order_by("agent__name", "name", "pk"))
 
 
 def skill_for(user: User, skill_id: int) -> Skill:
@@ -74,7 +75,7 @@ def skill_for(user: User, skill_id: int) -> Skill:
     """
     offered = Skill.objects.filter(is_active=True, agent__is_active=True)
     offered_here = offered.filter(tenant__in=tenants_of(user), pk=skill_id)
-    skill = offered_here.select_related("agent__remote", "agent__bus").first()
+    skill = offered_here.select_related("agent__remote").first()
     if skill is None:
         raise NotFound(_("There is no such skill."))
     if not (may := policies.may_give(skill.tenant, roles_of(user))):

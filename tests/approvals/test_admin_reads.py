@@ -106,6 +106,7 @@ def test_every_filter_that_a_list_offers_works(as_root, model, acme):
             assert as_root.get(there + choice["query_string"]).status_code == 200
 
 
+@pytest.mark.of_app("approvals.slack")
 def test_a_filter_names_the_tenants_of_whoever_looks_and_no_other(as_staff, acme, globex):
     workspace = SlackWorkspace.objects.create(team_id="T1", name="W", bot_user_id="U1")
     for tenant in (acme, globex):

@@ -526,6 +526,7 @@ def test_every_kind_of_change_is_on_the_page_and_can_be_chosen(as_olga, kind):
     assert {line.event.kind for line in chosen} == {kind}
 
 
+@pytest.mark.of_app("approvals.slack")
 def test_a_change_of_an_app_that_was_left_out_since_stays_on_the_page(as_olga, monkeypatch):
     by = account_changes.command_principal()
     account_changes.record_change(
@@ -539,6 +540,7 @@ def test_a_change_of_an_app_that_was_left_out_since_stays_on_the_page(as_olga, m
     assert "slack_route_added" in page
 
 
+@pytest.mark.of_app("approvals.slack")
 def test_without_slack_nobody_is_told_there_although_its_token_is_set(
     vera_user, settings, monkeypatch
 ):

@@ -100,11 +100,7 @@ def give(request: HttpRequest, skill_id: int) -> HttpResponse:
 def revise(request: HttpRequest, task_id: UUID) -> HttpResponse:
     """The form of the task's skill with the task's input; sent, it makes a revision."""
     visible = Task.objects.for_tenants(tenants_of_request(request))
-    row = (
-        visible.select_related("skill__agent__remote", "skill__agent__bus")
-        .filter(pk=task_id)
-        .first()
-    )
+    row = visible.select_related("skill__agent__remote").filter(pk=task_id).first()
     if row is None:
         raise Http404
     may = may_revise(row, roles_of_request(request))
