@@ -53,8 +53,9 @@ def count_reads(by_tenant: Mapping[str, int]) -> None:
 
 def _count(redis: Redis, tenant: str, number: int) -> None:
     name = f"{READS}:{int(time.time()) // 60}"
-    redis.hincrby(name, tenant, number)
-    redis.expire(name, READS_KEPT_S)
+    is_first = redis.hincrby(name, tenant, number) == number
+    if is_first:
+        redis.expire(name, READS_KEPT_S)
 
 
 def recent_reads(minutes: int, tenants: frozenset[str] | None) -> int | None:
