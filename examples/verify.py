@@ -468,6 +468,8 @@ def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
         if first.get(column) != row[column]:
             yield f"{name}: {column} is not the sealed one."
+    if row.get("keeper_may_sign", False) != (first.get("keeper_may_sign") is True):
+        yield f"{name}: keeper_may_sign is not the sealed one."
     yield from (f"{name}: {fault}" for fault in emptiness_faults(texts, events))
     yield from erasure_faults("transaction", events, texts["retain_until"])
     if erasure_in(events) is None and row["intent_digest"] not in intent_digests(row):
@@ -622,6 +624,9 @@ def vote_faults(
     may = may and (event["kind"] != "passed_on" or kind == "agent")
     if not may or (kind == "system" and who != "system:policy"):
         yield f"the contract takes no vote of {who}."
+    keeper = details.get("proposer_kept_by", "")
+    if keeper and voter_of(event) == keeper and first.get("keeper_may_sign") is not True:
+        yield f"a vote of {keeper}, who keeps the agent that proposed it."
     if int(event["at"]) > int(row["expires_at"]):
         yield "a vote after the time was up."
 

@@ -15,11 +15,16 @@ from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
 from approvals.presentation import amount_written, in_words
 from ledger.contracts import ConsequenceLevel
-from ledger.models import Agent, Decision, Review, Transaction, Verdict
+from ledger.models import Decision, Review, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import Outcome, State
 from ledger.tools import tool_of
-from ledger.transactions import described_settlement, needs_second_operator, open_outcomes
+from ledger.transactions import (
+    described_settlement,
+    keeper_of,
+    needs_second_operator,
+    open_outcomes,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,8 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
         )
     if row.proposed_by == principal:
         return May(False, _("You proposed it yourself; somebody else has to decide."))
+    if principal == barred_keeper_of(row):
+        return May(False, _("You keep the agent that proposed it; somebody else has to decide."))
     if any(decision.principal == principal for decision in row.decisions.all()):
         return May(False, _("You have approved it. It waits for another approver."))
     if any(decision.kept_by == principal for decision in counted_approvals(row)):
@@ -101,11 +108,9 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
     return YES
 
 
-def keeper_of(principal: str) -> str:
-    """The person who keeps the agent; empty where nobody is named, or it is not an agent."""
-    agent = Principal.parse(principal)
-    kept = Agent.objects.filter(tenant=agent.tenant, slug=agent.slug)
-    return (kept.values_list("kept_by", flat=True).first() or "") if agent.is_agent else ""
+def barred_keeper_of(row: Transaction) -> str:
+    """The keeper of the proposing agent, who may not sign off; empty where nobody is barred."""
+    return "" if row.keeper_may_sign else keeper_of(row.proposed_by)
 
 
 def may_answer(question: Question, principal: str, roles: Roles, now: datetime) -> May:

@@ -17,6 +17,7 @@ from approvals.http.middleware import Roles
 from approvals.models import Role
 from ledger.contracts import ConsequenceLevel, RiskLevel
 from ledger.models import Decision, TransactionQuerySet, Verdict
+from ledger.models.agents import principals_kept_by
 from ledger.states import State
 
 # What cannot be undone, or does great harm if it is wrong.
@@ -77,6 +78,7 @@ def can_decide(viewer: Viewer) -> Q:
             tenant__in=viewer.with_role(Role.APPROVER),
         )
         & ~Q(proposed_by=viewer.principal)
+        & ~Q(keeper_may_sign=False, proposed_by__in=principals_kept_by(viewer.principal))
         & ~Exists(given.filter(principal=viewer.principal))
         & ~counts
     )

@@ -56,7 +56,8 @@ def votes_of(row: Transaction, voters: Voters) -> Votes | None:
     if row.quorum < 2 or row.state != State.PREPARED:
         return None
     given = policies.counted_approvals(row)
-    voted = {decision.principal for decision in row.decisions.all()} | {row.proposed_by}
+    voted = {decision.principal for decision in row.decisions.all()}
+    voted |= {row.proposed_by, policies.barred_keeper_of(row)}
     left = [
         name for principal, name in voters.get(row.tenant, {}).items() if principal not in voted
     ]

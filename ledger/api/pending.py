@@ -25,6 +25,7 @@ from ledger.errors import NotFound
 from ledger.foundation import doorbell
 from ledger.foundation.batches import Batcher
 from ledger.models import Agent, Decision, Scope, Transaction, TransactionQuerySet, Verdict
+from ledger.models.agents import principals_kept_by
 from ledger.principals import PrincipalKind
 from ledger.states import EventKind, State
 from ledger.tools import tool_of, tools_of
@@ -84,6 +85,7 @@ def pending_for(caller: Caller) -> TransactionQuerySet:
     return Transaction.objects.filter(
         ~Exists(decided),
         ~Q(proposed_by=str(caller.principal)),
+        ~Q(keeper_may_sign=False, proposed_by__in=principals_kept_by(_keeper_of(caller))),
         tenant=caller.tenant,
         state=State.PREPARED,
         required_approver=RequiredApprover.SUPERVISOR,
@@ -93,10 +95,14 @@ def pending_for(caller: Caller) -> TransactionQuerySet:
 
 def _of_the_voter(caller: Caller) -> Q:
     """Decisions that share the caller's one vote: see ``sign_offs.voter_of``."""
-    agent = Agent.objects.filter(tenant=caller.tenant, slug=caller.principal.slug)
-    keeper = Subquery(agent.values("kept_by")[:1])
+    keeper = _keeper_of(caller)
     of_its_agents = Q(principal__startswith=f"{PrincipalKind.AGENT}:", kept_by=keeper)
     return of_its_agents | Q(principal=keeper)
+
+
+def _keeper_of(caller: Caller) -> Subquery:
+    agent = Agent.objects.filter(tenant=caller.tenant, slug=caller.principal.slug)
+    return Subquery(agent.values("kept_by")[:1])
 
 
 # The id of a transaction, and how many have decided on it.

@@ -9,8 +9,8 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import F, Q
-from django.db.models.functions import Now
+from django.db.models import CharField, F, Q, Subquery, Value
+from django.db.models.functions import Concat, Now
 
 from ledger.foundation.crypto.encryption import SecretField
 from ledger.principals import Principal, agent
@@ -207,3 +207,10 @@ class Owner(models.Model):
 
     def __str__(self) -> str:
         return f"{self.service} ({self.tenant_id})"
+
+
+def principals_kept_by(keeper: str | Subquery) -> models.QuerySet[Agent, Any]:
+    """A subquery of the agents that this person keeps, as principals."""
+    slug = Concat(Value("agent:"), "tenant_id", Value("/"), "slug", output_field=CharField())
+    kept = Agent.objects.filter(kept_by=keeper).exclude(kept_by="")
+    return kept.annotate(as_principal=slug).values("as_principal")

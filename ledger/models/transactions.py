@@ -149,6 +149,7 @@ class Transaction(models.Model):
     required_approver = models.CharField(max_length=10)
     consequence_level = models.CharField(max_length=15)
     quorum = models.PositiveSmallIntegerField(default=1)
+    keeper_may_sign = models.BooleanField(default=False, db_default=False)
     payload = models.JSONField(help_text="The arguments as proposed.")
     arguments = models.JSONField(help_text="The arguments as validated and planned.")
     input_hash = models.CharField(max_length=64)

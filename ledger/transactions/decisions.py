@@ -105,12 +105,15 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
     )
     if row is None:
         raise NotPossible(snapshot=Transaction.objects.filter(pk=transaction_id).first())
-    earlier = [link for link in sign_offs.links_of(row.pk) if link.kind in sign_offs.DECISIONS]
+    links = sign_offs.links_of(row.pk)
+    earlier = [link for link in links if link.kind in sign_offs.DECISIONS]
     if any(link.principal == str(vote.by) for link in earlier):
         raise NotPossible(snapshot=row)
     _check_may_decide(row, vote, earlier)
-    agent = _agent_of(vote.by)
+    agent = agent_of(vote.by)
     sealed = _sealed(row, vote, agent)
+    keeper = keeper_of(row.proposed_by)
+    _check_is_not_the_keeper(vote, sealed, keeper, links[0])
     approvers = _approvers(row, vote, earlier, sealed)
     decision = Decision.objects.create(
         transaction=row,
@@ -127,6 +130,8 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
         "verdict": str(vote.verdict),
         "decision_at": seals.as_text(decision.at),
     }
+    if keeper:
+        sealed["proposer_kept_by"] = keeper
     if vote.by.is_agent:
         sealed["review_percent"] = 100 if agent is None else agent.review_percent
     moved = _advance(row, vote, sealed, approvers)
@@ -135,10 +140,28 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
     return moved
 
 
-def _agent_of(by: Principal) -> Agent | None:
+def agent_of(by: Principal) -> Agent | None:
     if not by.is_agent:
         return None
     return Agent.objects.filter(tenant=by.tenant, slug=by.slug).first()
+
+
+def keeper_of(principal: str) -> str:
+    """The person who keeps the agent; empty where nobody is named, or it is not an agent."""
+    agent = agent_of(Principal.parse(principal))
+    return "" if agent is None else agent.kept_by
+
+
+def _check_is_not_the_keeper(
+    vote: _Vote, sealed: Mapping[str, Any], keeper: str, first: Link
+) -> None:
+    """Raises ``NotAllowed``: an agent and its keeper are one voice, and nobody signs for itself."""
+    if sign_offs.is_of_the_keeper(sign_offs.voter_of(str(vote.by), sealed), keeper, first.says):
+        raise NotAllowed(
+            "The agent that proposed it has the same keeper; somebody else has to decide."
+            if vote.by.is_agent
+            else "You keep the agent that proposed it; somebody else has to decide."
+        )
 
 
 def _sealed(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any]:

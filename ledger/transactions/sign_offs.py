@@ -192,6 +192,12 @@ def voter_of(principal: str, says: Mapping[str, Any]) -> str:
     return principal
 
 
+def is_of_the_keeper(voter: str, keeper: str, first: Mapping[str, Any]) -> bool:
+    """True if the vote is the proposer's own: of who keeps that agent, where the contract does not
+    allow it. ``first`` are the details of the first event."""
+    return voter == keeper != "" and first.get(seals.KEEPER_MAY_SIGN) is not True
+
+
 def is_grave(row: Any) -> bool:
     """True if settling it takes two operators whatever the amount: irreversible or critical."""
     cannot_be_undone = row.consequence_level == ConsequenceLevel.IRREVERSIBLE
@@ -265,6 +271,9 @@ def _decision_faults(
     may = may_pass_on if link.kind == states.PASS_ON.kind else may_sign_off
     if not may(link.principal, required):
         yield f"the contract does not accept a decision of {link.principal}."
+    keeper = str(says.get("proposer_kept_by", ""))
+    if is_of_the_keeper(voter_of(link.principal, says), keeper, first):
+        yield f"the decision is of {keeper}, who keeps the agent that proposed it."
     if link.at > row.expires_at:
         yield "the decision came after the time was up."
 
@@ -301,6 +310,8 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
         if says.get(column) != getattr(row, column):
             yield f"{name}: {column} is not the sealed one."
+    if row.keeper_may_sign != (says.get(seals.KEEPER_MAY_SIGN) is True):
+        yield f"{name}: keeper_may_sign is not the sealed one."
     if (row.tenant, row.proposed_by) != (first.tenant, first.principal):
         yield f"{name}: tenant or proposer is not that of its first event."
     if any(link.transaction_id != row.id for link in links):

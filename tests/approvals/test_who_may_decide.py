@@ -14,7 +14,7 @@ from a2a.models.answerers import CLIENT
 from a2a.states import TaskState
 from approvals.desk import policies, viewers
 from approvals.models import Role
-from ledger.models import Decision, Transaction, Verdict, new_id
+from ledger.models import Agent, Decision, Transaction, Verdict, new_id
 from ledger.states import State
 
 ROWS = 150
@@ -49,6 +49,8 @@ def past_or_future(pick):
 @pytest.fixture
 def transactions(a_payment, globex, pick):
     """Copies of one row that differ in everything that a rule reads."""
+    Agent.objects.create(tenant_id="acme", slug="one", name="One", kept_by=ALICE)
+    Agent.objects.create(tenant_id="globex", slug="two", name="Two", kept_by=BOB)
     columns = {name: value for name, value in vars(a_payment()).items() if name[0] != "_"}
     columns |= {"created_at": timezone.now() - timedelta(days=1), "receipt": "re_1"}
     rows = [
@@ -60,6 +62,7 @@ def transactions(a_payment, globex, pick):
                 "tenant": pick.choice(TENANTS),
                 "state": pick.choice([State.PREPARED] * 9 + list(State)),
                 "proposed_by": pick.choice(EVERYBODY),
+                "keeper_may_sign": pick.choice([False, False, True]),
                 "expires_at": past_or_future(pick),
                 "settlement": pick.choice([None, {"by": pick.choice(EVERYBODY)}]),
             }

@@ -66,9 +66,19 @@ RECORDS = bool(os.environ.get("RECORD_AUTHORIZATION"))
 HUMANLAYER_CALL = {"call_id": "call-1", "spec": {"fn": "send", "kwargs": {"to": "ann"}}}
 HUMANLAYER_CONTACT = {"call_id": "human-1", "spec": {"msg": "Which colour?"}}
 AGENTS = ["owner", "worker", "colleague", "stranger"]
-PEOPLE = ["outsider", "nobody", "viewer", "approver", "operator", "staff", "keeper", "superuser"]
+PEOPLE = [
+    "outsider",
+    "nobody",
+    "viewer",
+    "approver",
+    "keeper",  # an approver who keeps the agent that proposed and submitted
+    "operator",
+    "staff",
+    "admin",
+    "superuser",
+]
 # Who is asked at the admin; the others are no staff either.
-STAFF = ["approver", "staff", "keeper", "superuser"]
+STAFF = ["approver", "staff", "admin", "superuser"]
 COLUMNS = ["anonymous", *AGENTS, *PEOPLE]
 
 
@@ -110,7 +120,7 @@ class Scene:
         )
 
     def _changes(self) -> None:
-        viewer, keeper = self.people["viewer"], self.people["keeper"]
+        viewer, keeper = self.people["viewer"], self.people["admin"]
         self.change = second_operator.ask(
             viewer,
             "role_granted",
@@ -123,7 +133,7 @@ class Scene:
 
     def _tools(self) -> None:
         """A tool elsewhere, a change of it and a binding that wait, a credential."""
-        origin: dict[str, Any] = {"by": principal_of(self.people["keeper"]), "via": "admin"}
+        origin: dict[str, Any] = {"by": principal_of(self.people["admin"]), "via": "admin"}
         first = manifests.read(MANIFEST)
         registrations.register(self.acme, first, **origin)
         self.tool = RegisteredTool.objects.get(name="ship")
@@ -154,9 +164,10 @@ class Scene:
             "nobody": [],
             "viewer": [(self.acme, Role.VIEWER)],
             "approver": [(self.acme, Role.APPROVER)],
+            "keeper": [(self.acme, Role.APPROVER)],
             "operator": [(self.acme, Role.OPERATOR)],
             "staff": [(self.acme, Role.VIEWER)],
-            "keeper": [(self.acme, Role.OPERATOR)],
+            "admin": [(self.acme, Role.OPERATOR)],
             "superuser": [],
         }
         self.people = {}
@@ -165,14 +176,16 @@ class Scene:
                 name,
                 password="a long enough password",
                 first_name=name.title(),
-                is_staff=name in {"staff", "keeper", "superuser"},
+                is_staff=name in {"staff", "admin", "superuser"},
                 is_superuser=name == "superuser",
             )
             for tenant, role in given:
                 Membership.objects.create(user=user, tenant=tenant, role=role)
             self.people[name] = user
+        keeper = f"user:{self.people['keeper'].pk}"
+        Agent.objects.filter(pk=self.agents["owner"].pk).update(kept_by=keeper)
         # Every right of the admin, and no more: not a superuser, and of one tenant.
-        self.people["keeper"].user_permissions.set(Permission.objects.all())
+        self.people["admin"].user_permissions.set(Permission.objects.all())
 
     def _transactions(self) -> None:
         first = User.objects.create_user("first-approver")

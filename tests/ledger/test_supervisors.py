@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -12,13 +13,15 @@ from django.db.transaction import atomic
 
 from examples import verify as foreign_verifier
 from ledger.agents import policy_documents
+from ledger.contracts import tools
 from ledger.errors import NotAllowed
 from ledger.models import Agent, PolicyDocument, Transaction, paragraphs_of
 from ledger.proof.audit import decision_records, exports, verification
 from ledger.proof.log import checkpoints
 from ledger.states import State
-from ledger.transactions import coordinator
+from ledger.transactions import coordinator, why_not_to_act
 from tests.conftest import propose
+from tests.forgery import reseal
 
 pytestmark = pytest.mark.django_db
 
@@ -464,3 +467,71 @@ def test_a_keeper_is_told_on_the_desk_that_its_agent_has_voted(supervisor, boss,
     assert "together you have one vote" in page
     assert answer.status_code == 403
     assert Transaction.objects.get(pk=row.pk).state == State.PREPARED
+
+
+# --- the keeper of the proposer ---------------------------------------------------------------
+
+
+@pytest.fixture
+def kept_by_alice(helpdesk, alice):
+    """The agent that proposes, with a keeper who is an approver too."""
+    keep(helpdesk, str(alice))
+    return helpdesk
+
+
+def let_the_keeper_sign(monkeypatch, name):
+    tool = tools[name]
+    monkeypatch.setattr(tool, "contract", replace(tool.contract, keeper_may_sign=True))
+
+
+def vote(verb, row, by):
+    return verb(row.pk, digest=row.intent_digest, by=by, via="web", reason="Seen.")
+
+
+def test_the_keeper_of_an_agent_decides_on_nothing_that_it_proposed(kept_by_alice, alice, bob):
+    row = propose("pay")
+
+    for verb in (coordinator.approve, coordinator.reject):
+        with pytest.raises(NotAllowed, match="You keep the agent that proposed it"):
+            vote(verb, row, alice)
+
+    assert vote(coordinator.approve, row, bob).state == State.APPROVED
+    approved = json.loads(row.events.get(kind="approved").details)
+    assert approved["proposer_kept_by"] == str(alice)
+    verification.verify()
+    assert foreign_faults() == []
+
+
+def test_no_supervisor_of_the_same_keeper_decides_on_it_or_sees_it_wait(
+    kept_by_alice, alice, supervisor, boss, second_boss
+):
+    row = propose("order", item="chair")
+    keep(supervisor, str(alice))
+
+    assert decide(boss, row).status_code == 403
+    assert boss.get("/pending").json()["items"] == []
+    assert decide(second_boss, row).json()["status"] == "approved"
+
+
+def test_a_contract_may_let_the_keeper_sign_which_is_sealed(kept_by_alice, alice, monkeypatch):
+    let_the_keeper_sign(monkeypatch, "pay")
+    row = propose("pay")
+
+    approved = vote(coordinator.approve, row, alice)
+
+    assert (approved.state, why_not_to_act(approved)) == (State.APPROVED, "")
+    verification.verify()
+    assert foreign_faults() == []
+
+
+def test_a_vote_of_the_keeper_that_the_contract_never_allowed_is_noticed(
+    kept_by_alice, alice, monkeypatch
+):
+    let_the_keeper_sign(monkeypatch, "pay")
+    row = propose("pay")
+    approved = vote(coordinator.approve, row, alice)
+
+    reseal(row.pk, keeper_may_sign=False)
+
+    assert "who keeps the agent that proposed it" in why_not_to_act(approved)
+    assert any("who keeps the agent that proposed it" in fault for fault in foreign_faults())

@@ -17,11 +17,12 @@ def as_json(row: models.Model) -> str:
 
 @cache
 def columns_of(model: type[models.Model]) -> list[models.Field[Any, Any]]:
-    """The columns of an INSERT: all but automatic ids and those with a database default."""
+    """The columns of an INSERT: all but automatic ids and those that only the database fills in."""
     return [
         field
         for field in model._meta.concrete_fields
-        if not isinstance(field, models.AutoField) and not field.has_db_default()
+        if not isinstance(field, models.AutoField)
+        and (field.has_default() or not field.has_db_default())
     ]
 
 

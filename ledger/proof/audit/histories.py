@@ -60,7 +60,13 @@ class Vote(NamedTuple):
     policy: Any = None
 
 
-_TRANSACTION = ("id", "state", *(name for name in seals.FIXED if name != "id"), *seals.OUTCOME)
+_TRANSACTION = (
+    "id",
+    "state",
+    *(name for name in seals.FIXED if name != "id"),
+    *seals.OUTCOME,
+    seals.KEEPER_MAY_SIGN,
+)
 Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[misc]
 
 

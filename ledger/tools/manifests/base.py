@@ -47,6 +47,9 @@ class Strict(BaseModel):
 class ContractTerms(Strict):
     """The fields of ``Contract`` that a manifest may set, durations in seconds."""
 
+    # As ``Manifest.added_later``.
+    added_later: ClassVar[frozenset[str]] = frozenset({"keeper_may_sign"})
+
     owner_service: Annotated[str, Field(min_length=1, max_length=100)]
     operation_key: Annotated[str, Field(min_length=1, max_length=300)]
     operation_key_aliases: dict[str, date] = {}
@@ -56,6 +59,7 @@ class ContractTerms(Strict):
     consequence_level: ConsequenceLevel = ConsequenceLevel.IRREVERSIBLE
     retry_safe: bool = False
     quorum: Annotated[int, Field(ge=1, le=20)] = 1
+    keeper_may_sign: bool = False
     ttl_s: Seconds = 900
     min_ttl_s: Seconds = 5
     max_ttl_s: Seconds = 86_400
@@ -119,16 +123,22 @@ class Manifest(Strict):
 
     def as_json(self) -> dict[str, Any]:
         """Members that are stored and hashed: all of them, also those at their defaults."""
-        members = type(self).model_fields
-        return {
-            name: value
-            for name, value in self.model_dump(mode="json").items()
-            if name not in self.added_later or value != members[name].default
-        }
+        members = _without_defaults(self, self.model_dump(mode="json"))
+        return members | {"contract": _without_defaults(self.contract, members["contract"])}
 
     @property
     def sha256(self) -> str:
         return seals.digest_of(self.as_json())
+
+
+def _without_defaults(model: Manifest | ContractTerms, members: dict[str, Any]) -> dict[str, Any]:
+    """The members, without those that came later and are at their defaults."""
+    fields = type(model).model_fields
+    return {
+        name: value
+        for name, value in members.items()
+        if name not in model.added_later or value != fields[name].default
+    }
 
 
 def check_host(address: str) -> None:

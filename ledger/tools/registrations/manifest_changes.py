@@ -64,6 +64,8 @@ def _softer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
     for name in SOFT_WHEN_OFF:
         if before[name] and not after[name]:
             yield name
+    if after["keeper_may_sign"] and not before["keeper_may_sign"]:
+        yield "keeper_may_sign"
     if after["quorum"] < before["quorum"]:
         yield "quorum"
 
