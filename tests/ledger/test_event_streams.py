@@ -10,7 +10,8 @@ CASES = {
     "an event": (b"data: one\n\n", ["one"]),
     "some lines of data": (b"data: YHOO\ndata: +2\ndata: 10\n\n", ["YHOO\n+2\n10"]),
     "comments and ids": (
-        b": test stream\n\ndata: first event\nid: 1\n\ndata:second event\nid\n\ndata:  third event\n\n",
+        b": test stream\n\ndata: first event\nid: 1\n\n"
+        b"data:second event\nid\n\ndata:  third event\n\n",
         ["first event", "second event", " third event"],
     ),
     "data without a colon, and an event that does not end": (
