@@ -81,6 +81,50 @@ def test_an_answer_as_a_stream_is_read_until_it_has_come(billing, signed_off):
     assert (row.state, row.receipt) == ("committed", "re_7")
 
 
+def test_a_stream_may_begin_with_an_event_without_data(billing, signed_off):
+    """As the official SDKs begin theirs, for clients that come again."""
+
+    def stream(handler):
+        write = handler.stream()
+        write(b"\xef\xbb\xbfid: 7_0\ndata: \n\n")
+        write(b"event: ping\ndata: now\n\n")
+        answer = {"jsonrpc": "2.0", "id": handler.number, "result": DONE}
+        write(f"id: 7_1\nevent: message\ndata: {json.dumps(answer)}\n\n".encode())
+
+    billing.answers["refund"] = stream
+
+    row = committed(signed_off())
+
+    assert (row.state, row.receipt) == ("committed", "re_7")
+
+
+def test_a_stream_that_ends_early_is_read_on_from_its_last_event(billing, signed_off):
+    numbers = []
+
+    def begin(handler):
+        numbers.append(handler.number)
+        handler.stream()(b"id: 7_0\nretry: 1\ndata: \n\n")
+
+    def go_on(handler):
+        answer = {"jsonrpc": "2.0", "id": numbers[-1], "result": DONE}
+        assert handler.headers["Last-Event-ID"] == "7_0"
+        handler.stream()(f"id: 7_1\ndata: {json.dumps(answer)}\n\n".encode())
+
+    billing.answers |= {"refund": begin, "GET": go_on}
+
+    row = committed(signed_off())
+
+    assert (row.state, row.receipt) == ("committed", "re_7")
+    assert len(billing.calls()) == 1
+
+
+def test_a_stream_that_ends_early_and_does_not_go_on_is_in_doubt(billing, signed_off):
+    billing.answers["refund"] = lambda handler: handler.stream()(b"id: 7_0\ndata: \n\n") and None
+
+    assert committed(signed_off()).state == "in_doubt"
+    assert len(billing.calls()) == 1
+
+
 def test_a_task_is_asked_for_until_it_has_ended(billing, signed_off, monkeypatch):
     monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
     task = {"taskId": "t-1", "status": "working", "pollIntervalMs": 10}

@@ -68,6 +68,13 @@ class Handler(BaseHTTPRequestHandler):
             case method:
                 self.done(self.server_.answers.get(method))
 
+    def do_GET(self) -> None:
+        """A stream that is read on; a server without an answer to that does not know it."""
+        if (go_on := self.server_.answers.get("GET")) is None:
+            self.body(b"", 405)
+        else:
+            go_on(self)
+
     def done(self, answer: Any) -> None:
         answer = answer(self) if callable(answer) else answer
         if answer is not None:

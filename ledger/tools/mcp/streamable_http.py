@@ -6,12 +6,14 @@ answer has come, so a stream without an end costs nothing.
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 import httpx
 
 from ledger.foundation import http_out
+from ledger.foundation.event_streams import EventReader
 from ledger.tools.mcp import wire
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken
 
@@ -19,6 +21,8 @@ SESSION = "Mcp-Session-Id"
 # Statuses that say nothing about which revision a server speaks.
 UNAVAILABLE = frozenset({401, 403, 408, 429})
 BYE_S = 2.0
+# Before a stream that has ended is asked for again, whatever the server wishes.
+PAUSE_LEAST_S, PAUSE_MOST_S = 0.2, 30.0
 
 
 class HttpConnection:
@@ -39,7 +43,37 @@ class HttpConnection:
         try:
             if session := response.headers.get(SESSION):
                 self._session = {SESSION: _sendable(session)}
-            return await _result_in(response, message["id"])
+            if not _is_stream(response):
+                return _message_in(await response.aread(), response, message["id"])
+            events = EventReader()
+            answer = await _answer_among(events, response, message["id"])
+        finally:
+            await response.aclose()
+        while answer is None:
+            answer, events = await self._asked_again(events, message["id"], headers)
+        return wire.result_in(answer, message["id"])
+
+    async def _asked_again(
+        self, events: EventReader, number: int, headers: Mapping[str, str]
+    ) -> tuple[Json | None, EventReader]:
+        """Go on reading where a stream has ended, as servers may end it that gave its events ids.
+
+        Nothing is called by this. Raises ``NotProved`` where there is nothing to go on from.
+        """
+        if not events.last_id:
+            raise NotProved("Its stream ended without the answer.")
+        wished = events.retry_ms or 0
+        await asyncio.sleep(min(max(wished / 1000, PAUSE_LEAST_S), PAUSE_MOST_S))
+        going_on = EventReader()
+        going_on.last_id = _sendable(events.last_id)
+        again = {"Accept": "text/event-stream", "Last-Event-ID": events.last_id}
+        sent = {**again, **self._credentials, **self._session, **headers}
+        request = self._http.build_request("GET", self._address, headers=sent)
+        response = await self._http.send(request, stream=True, follow_redirects=False)
+        try:
+            if not _is_stream(response):
+                raise NotProved("Its stream ended without the answer, and does not go on.")
+            return await _answer_among(going_on, response, number), going_on
         finally:
             await response.aclose()
 
@@ -77,19 +111,16 @@ class HttpConnection:
             raise NothingSent(f"Nothing was sent: {refusal}") from refusal
 
 
-def _sendable(session: str) -> str:
+def _sendable(given: str) -> str:
     """Raises ``NotProved`` for an id that the protocol does not allow, and no header can carry."""
-    if not session.isascii() or not session.isprintable():
-        raise NotProved("Its session has an id that cannot be sent back.")
-    return session
+    if not given.isascii() or not given.isprintable():
+        raise NotProved("It gave an id that cannot be sent back.")
+    return given
 
 
-async def _result_in(response: httpx.Response, number: int) -> Json:
+def _message_in(text: str | bytes, response: httpx.Response, number: int) -> Json:
     """Statuses of errors come with a JSON-RPC error, which says more."""
-    kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind == "text/event-stream" and response.is_success:
-        return await _result_among(response.aiter_bytes(), number)
-    message = wire.parsed(await response.aread()) if kind == "application/json" else None
+    message = wire.parsed(text) if _kind_of(response) == "application/json" else None
     if response.is_success or wire.is_answer(message, number):
         if message is None:
             raise NotProved(f"It answered {response.status_code}, and no JSON.")
@@ -99,11 +130,23 @@ async def _result_in(response: httpx.Response, number: int) -> Json:
     raise NotProved(f"It answered {response.status_code}, which proves nothing.")
 
 
-async def _result_among(pieces: AsyncIterator[bytes], number: int) -> Json:
-    events = wire.Events()
-    async for piece in pieces:
-        for data in events.read(piece):
-            message = wire.parsed(data)
-            if wire.is_answer(message, number):
-                return wire.result_in(message, number)
-    raise NotProved("Its stream ended without the answer.")
+def _is_stream(response: httpx.Response) -> bool:
+    return response.is_success and _kind_of(response) == "text/event-stream"
+
+
+def _kind_of(response: httpx.Response) -> str:
+    return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
+
+
+async def _answer_among(events: EventReader, response: httpx.Response, number: int) -> Json | None:
+    """The message that answers this request; ``None`` if the stream ends before it.
+
+    Events without data only carry an id to ask again from, and other kinds are none of MCP.
+    """
+    async for piece in response.aiter_bytes():
+        for event in events.read(piece):
+            if event.data and event.kind == "message":
+                message = wire.parsed(event.data)
+                if wire.is_answer(message, number):
+                    return message  # type: ignore[no-any-return]
+    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 MODERN = "2026-07-28"
@@ -92,26 +91,3 @@ def is_answer(message: Any, number: int) -> bool:
     is_response = isinstance(message, dict) and ("result" in message or "error" in message)
     # True == 1 in Python, and 1.0 too.
     return is_response and type(message.get("id")) is int and message["id"] == number
-
-
-class Events:
-    """The data of server-sent events, put together from pieces of bytes."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-        self._data: list[bytes] = []
-
-    def read(self, piece: bytes) -> Iterator[bytes]:
-        """The data of each event that ends in this piece."""
-        self._rest += piece
-        if b"\n" not in piece:
-            return
-        *lines, rest = bytes(self._rest).split(b"\n")
-        self._rest = bytearray(rest)
-        for line in lines:
-            line = line.rstrip(b"\r")
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].removeprefix(b" "))
-            elif not line and self._data:
-                yield b"\n".join(self._data)
-                self._data.clear()
