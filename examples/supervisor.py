@@ -5,7 +5,7 @@
 It is told of what waits by long-poll, judges each transaction by the policy, and approves, rejects
 or passes it on to people, with the paragraphs that it used. The model is any OpenAI-compatible
 endpoint: ASSENT_SUPERVISOR_MODEL (its name), ASSENT_SUPERVISOR_BASE_URL and
-ASSENT_SUPERVISOR_API_KEY; for it, ``uv pip install --group supervisor``. ``--by-rules`` judges
+ASSENT_SUPERVISOR_API_KEY; for it, ``pip install "pydantic-ai-slim[openai]"``. ``--by-rules`` judges
 without a model, as the demo does.
 
 What a model says is a proposal. This code decides what becomes of it: an approval needs paragraphs

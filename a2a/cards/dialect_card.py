@@ -40,7 +40,7 @@ def card(tenant: str | None) -> dict[str, Any]:
             "inputRequired": True,
             "stateTransitionHistory": True,
         },
-        "authentication": {"schemes": ["Bearer"]},
+        "authentication": {"schemes": ["bearer"]},
         "defaultInputModes": cards.MODES,
         "defaultOutputModes": cards.MODES,
         "states": {state.value: state.label for state in TaskState},

@@ -106,3 +106,11 @@ def test_its_signature_verifies_with_the_published_key_and_with_no_other(client)
 def test_a_tool_is_never_called_by_a_get(client):
     for path in (PATH, "/.well-known/jwks.json", "/a2a/v0.3/agent-card.json"):
         assert client.post(path).status_code in {403, 405}
+
+
+def test_the_card_of_the_plain_dialect_names_its_scheme_in_lower_case_as_its_clients_compare_it(
+    client,
+):
+    card = client.get("/api/v1/.well-known/agent-card.json").json()
+
+    assert card["authentication"]["schemes"] == ["bearer"]

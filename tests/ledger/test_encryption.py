@@ -57,6 +57,7 @@ def test_every_column_for_secrets_is_one_that_encrypts():
         (PushConfig, "token"),
         (PushConfig, "credentials"),
         (GitBus, "deploy_key"),
+        (GitBus, "signing_key"),
         (GitBus, "password"),
         (PushSubscription, "endpoint"),
         (PushSubscription, "p256dh"),

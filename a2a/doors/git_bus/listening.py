@@ -51,6 +51,7 @@ def serve(pk: int) -> None:
         head=bus.head,
         unusable=bus.unusable,
         error=error,
+        note=bus.note,
     )
 
 
@@ -106,6 +107,7 @@ def remote_of(bus: GitBus) -> Remote:
         bus.url,
         bus.branch,
         key=str(bus.deploy_key),
+        signing_key=str(bus.signing_key),
         known_hosts=bus.known_hosts,
         token=str(bus.password),
         allow_local=settings.GIT_BUS_LOCAL,
@@ -120,6 +122,7 @@ def state_of(bus: GitBus) -> list[str]:
     with Repository(folder_of(bus), remote_of(bus)) as repository:
         bus_pass = Pass.begin(bus, repository)
         lines = [f"{bus.url}, branch {bus.branch}, at commit {bus_pass.head[:12]}"]
+        lines += [bus.note] if bus.note else []
         for name in ("inbox", "processing", "archive"):
             path = getattr(bus_pass.folders, name)
             lines.append(f"{path}/: {len(_files_in(bus_pass, path))} requests")

@@ -33,19 +33,26 @@ class Strangers(models.TextChoices):
 class GitBusQuerySet(models.QuerySet["GitBus"]):
     def without_secrets(self) -> GitBusQuerySet:
         """For pages: a secret that cannot be decrypted would fail them."""
-        return self.defer("deploy_key", "password")
+        return self.defer("deploy_key", "signing_key", "password")
 
 
 class GitBus(models.Model):
     """A git repository in which files are requests and answers (docs/git-bus.md).
 
-    What arrives is submitted by ``agent``; the methods that others offer there are its skills.
+    A bus has two names: ``agent`` is the other side, by which what arrives is submitted and whose
+    skills are the methods that others offer there; ``participant`` and the tenant's name are ours.
     """
 
     agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="bus")
     url = models.CharField(max_length=500, help_text="https://…, ssh://… or git@host:path")
     branch = models.CharField(max_length=200, default="main", validators=[is_branch])
     deploy_key = SecretField(blank=True, help_text="Private SSH key, as ssh-keygen writes it.")
+    signing_key = SecretField(
+        blank=True,
+        default="",
+        db_default="",
+        help_text="Private SSH key by which our commits are signed; empty: they are not.",
+    )
     known_hosts = models.TextField(blank=True, help_text="Lines of ssh-keyscan for the server.")
     password = SecretField(blank=True, help_text="Over https: an access token.")
     participant = models.CharField(
@@ -78,6 +85,9 @@ class GitBus(models.Model):
     head = models.CharField(max_length=64, blank=True, help_text="Newest commit.")
     fetched_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
+    note = models.TextField(
+        blank=True, db_default="", help_text="What the repository lacks, and what counts instead."
+    )
     unusable = models.JSONField(default=list, help_text="Names in the inbox that are no requests.")
     rewritten_at = models.DateTimeField(
         null=True, help_text="When commits that were there had gone: somebody has forced a push."
@@ -94,6 +104,16 @@ class GitBus(models.Model):
 
     def __str__(self) -> str:
         return f"{self.agent} at {self.url}"
+
+    @property
+    def our_name(self) -> str:
+        """The name of our commits, and our role there."""
+        return self.agent.tenant.name
+
+    @property
+    def our_address(self) -> str:
+        """The address of our commits, and the principal of our signatures."""
+        return f"{self.participant}@assent.invalid"
 
 
 class BusMethod(models.Model):

@@ -38,7 +38,7 @@ def _received_as(task_id: UUID) -> BusRequest | None:
 
 def _first_request(which: Q) -> BusRequest | None:
     rows = BusRequest.objects.filter(which).select_related("bus__agent")
-    return rows.defer("bus__deploy_key", "bus__password").first()
+    return rows.defer("bus__deploy_key", "bus__signing_key", "bus__password").first()
 
 
 def _origin(row: BusRequest, task: Task) -> Origin:

@@ -39,7 +39,7 @@ def follow_others(bus_pass: Pass) -> None:
         if entry.name not in waiting and not row.is_ours and row.progress not in OURS:
             _note_claim(bus_pass, row, entry)
     rows = BusRequest.objects.filter(bus=bus_pass.bus, is_ours=False, progress__in=OPEN, task=None)
-    for row in rows.select_related("bus__agent", "admission"):
+    for row in rows.select_related("bus__agent__tenant", "admission"):
         if row.request_id not in claimed and f"{row.request_id}.json" not in waiting:
             _forget(row)
 
@@ -75,7 +75,9 @@ def _forget(row: BusRequest) -> None:
 
 def grant_wishes(bus_pass: Pass) -> None:
     wished = (
-        BusRequest.objects.filter(bus=bus_pass.bus).exclude(wish="").select_related("bus__agent")
+        BusRequest.objects.filter(bus=bus_pass.bus)
+        .exclude(wish="")
+        .select_related("bus__agent__tenant")
     )
     for row in wished:
         wish, by = Wish(row.wish), row.wished_by

@@ -25,14 +25,14 @@ def _content(bus_pass: Pass) -> bytes:
     offered = dict(
         BusMethod.objects.filter(bus=bus_pass.bus, is_ours=True).values_list("method", "skill")
     )
-    agent = bus_pass.bus.agent
-    skills = Skill.objects.offered_to(agent.tenant_id).filter(slug__in=offered.values())
+    tenant = bus_pass.bus.agent.tenant_id
+    skills = Skill.objects.offered_to(tenant).filter(slug__in=offered.values())
     texts = {skill.slug: skill.description for skill in skills}
     lines = [f"{method}: {texts.get(slug, slug)}" for method, slug in sorted(offered.items())]
     return files.write_participant(
         bus_pass.bus.participant,
         bus_pass.folders,
-        role=agent.name,
+        role=bus_pass.bus.our_name,
         description="\n".join(lines) or "Offers nothing; sends requests.",
         methods=list(offered),
     )

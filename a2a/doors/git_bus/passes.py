@@ -24,7 +24,7 @@ TURN_S = 120.0  # after which nothing more is begun in a turn
 TRIES = 5  # of a push, while others push
 PAUSE_S = 0.5  # at most, between two
 
-
+NO_SETTINGS = f"It has no {files.SETTINGS_PATH}: the folders of version 1.0 count."
 CHANGED = (
     f"{files.SETTINGS_PATH} names other folders than before, which anybody who may push can do. "
     "Empty the environment of the bus in the admin if that is right."
@@ -53,11 +53,13 @@ class Pass:
     def begin(cls, bus: GitBus, repository: Repository) -> Pass:
         """Raises ``GitFailed, BusUnusable``."""
         head = repository.fetch()
-        entries = repository.entries(head, [files.SETTINGS_PATH])
-        settings = entries.get(files.SETTINGS_PATH)
-        if settings is None or not files.is_small(settings):
-            raise BusUnusable(f"The repository has no {files.SETTINGS_PATH} that can be read.")
-        folders = files.folders_of(repository.read(settings))
+        settings = repository.entries(head, [files.SETTINGS_PATH]).get(files.SETTINGS_PATH)
+        if settings is None:
+            folders, bus.note = Folders(), NO_SETTINGS
+        elif files.is_small(settings):
+            folders, bus.note = files.folders_of(repository.read(settings)), ""
+        else:
+            raise BusUnusable(f"{files.SETTINGS_PATH} is no file that can be read.")
         _keep_folders(bus, folders)
         return cls(bus, repository, head, folders)
 
@@ -81,6 +83,20 @@ class Pass:
         listed = self.repository.folder(self.head, self.folders.processing)
         return {files.id_of(entry.name): entry for entry in listed if files.is_request(entry.name)}
 
+    def answers(self, ids: Iterable[str]) -> dict[str, list[Entry]]:
+        """The published answers to these requests, by id; JSON before what has other endings."""
+        wanted = {f"res_{request_id}": request_id for request_id in ids}
+        if not wanted:
+            return {}
+        answers: dict[str, list[Entry]] = {}
+        for entry in self.repository.folder(self.head, self.folders.outbox):
+            request_id = wanted.get(entry.name.rpartition(".")[0])
+            if request_id is not None and not files.is_passed_over(entry.name):
+                answers.setdefault(request_id, []).append(entry)
+        for entries in answers.values():
+            entries.sort(key=lambda entry: not entry.name.endswith(".json"))
+        return answers
+
     def entries(self, paths: Iterable[str]) -> dict[str, Entry]:
         return self.repository.entries(self.head, list(paths))
 
@@ -90,7 +106,7 @@ class Pass:
         rows = BusRequest.objects.annotate(lower=Lower("request_id")).filter(
             bus=self.bus, lower__in=lowered
         )
-        requests = rows.select_related("bus__agent", "task", "admission")
+        requests = rows.select_related("bus__agent__tenant", "task", "admission")
         return {row.request_id.lower(): row for row in requests}
 
     def publish(self, change_of: Callable[[], Change | None]) -> str | None:
@@ -106,8 +122,8 @@ class Pass:
             commit = self.repository.commit(
                 self.head,
                 change,
-                name=self.bus.agent.name,
-                email=f"{self.bus.participant}@assent.invalid",
+                name=self.bus.our_name,
+                email=self.bus.our_address,
             )
             crash_points.reach("bus commit made")
             if self.repository.push(commit):

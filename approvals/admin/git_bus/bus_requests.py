@@ -68,7 +68,7 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows = super().get_queryset(request).select_related("bus__agent", "task", "admission")
-        return rows.defer("bus__deploy_key", "bus__password")
+        return rows.defer("bus__deploy_key", "bus__signing_key", "bus__password")
 
     def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
         rows = self.get_queryset(request)

@@ -42,7 +42,13 @@ class BusForm(forms.ModelForm):
     make_deploy_key = forms.BooleanField(
         required=False,
         help_text="Make a new Ed25519 key and forget the old one. Its public half is shown here "
-        "afterwards; give it to the git host, with the right to push.",
+        "afterwards; give it to the git host, with the right to push. A signing key is made beside "
+        "it, unless there is one.",
+    )
+    make_signing_key = forms.BooleanField(
+        required=False,
+        help_text="Make a new key by which our commits are signed, and forget the old one. Others "
+        "need the new line before they take our requests and answers again.",
     )
     new_password = forms.CharField(
         label="New access token",
@@ -161,14 +167,24 @@ class GitBusAdmin(TenantAdmin, SealedEdits):
                 )
             },
         ),
+        ("Our signature", {"fields": ("signer_line", "make_signing_key")}),
         ("Who may ask", {"fields": ("strangers", "allowed_signers")}),
         ("Times", {"fields": ("poll_every", "stuck_after")}),
         (
             "At the last pass",
-            {"fields": ("fetched_at", "head", "error", "unusable", "rewritten_at")},
+            {"fields": ("fetched_at", "head", "error", "note", "unusable", "rewritten_at")},
         ),
     )
-    state = ("fetched_at", "head", "error", "unusable", "rewritten_at", "public_key")
+    state = (
+        "fetched_at",
+        "head",
+        "error",
+        "note",
+        "unusable",
+        "rewritten_at",
+        "public_key",
+        "signer_line",
+    )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         return ("agent", *self.state) if obj else self.state
@@ -195,6 +211,12 @@ class GitBusAdmin(TenantAdmin, SealedEdits):
         except access.Unusable as refusal:
             return str(refusal)
 
+    @admin.display(description="line for the allowed signers of others")
+    def signer_line(self, row: GitBus) -> str:
+        if not row.pk or not row.signing_key:
+            return "There is no signing key: our commits are not signed."
+        return f"{row.our_address} {access.public_line(row.signing_key, '').strip()}"
+
     def subject_of(self, row: GitBus) -> str:
         return f"git_bus:{row.pk}"
 
@@ -205,6 +227,8 @@ class GitBusAdmin(TenantAdmin, SealedEdits):
         fields = form.cleaned_data
         if fields["new_deploy_key"] or fields["make_deploy_key"]:
             obj.deploy_key = fields["new_deploy_key"] or access.new_key()
+        if fields["make_signing_key"] or (fields["make_deploy_key"] and not obj.signing_key):
+            obj.signing_key = access.new_key()
         if fields["new_password"]:
             obj.password = fields["new_password"]
         if not change:
@@ -212,7 +236,7 @@ class GitBusAdmin(TenantAdmin, SealedEdits):
             return
         # What the bus process writes meanwhile is not ours to write back.
         columns = [name for name in form.changed_data if not name.startswith(("new_", "make_"))]
-        obj.save(update_fields=[*columns, "deploy_key", "password"])
+        obj.save(update_fields=[*columns, "deploy_key", "signing_key", "password"])
         GitBus.objects.filter(pk=obj.pk).update(look_at=Now())
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:

@@ -81,6 +81,29 @@ def test_a_bus_is_added_with_its_methods_and_a_key_that_is_made_here(
     assert line.startswith("ssh-ed25519 ")
     assert line.split()[1] in page.replace("&#x2B;", "+")
     assert "PRIVATE KEY" not in page
+    public = access.public_line(bus.signing_key, "").strip()
+    assert f"assent_acme@assent.invalid {public}" in page.replace("&#x2B;", "+")
+    assert bus.signing_key != bus.deploy_key
+
+
+def test_a_new_deploy_key_keeps_the_signing_key_which_has_a_box_of_its_own(as_operator, partner):
+    as_operator.post("/admin/git_bus/gitbus/add/", form(partner, make_deploy_key="on"))
+    first = GitBus.objects.get()
+    there = f"/admin/git_bus/gitbus/{first.pk}/change/"
+
+    as_operator.post(there, form(partner, make_deploy_key="on"))
+    second = GitBus.objects.get()
+    as_operator.post(there, form(partner, make_signing_key="on"))
+    third = GitBus.objects.get()
+
+    assert second.deploy_key != first.deploy_key
+    assert second.signing_key == first.signing_key
+    assert third.deploy_key == second.deploy_key
+    assert third.signing_key != first.signing_key
+    sealed = [
+        json.loads(event.details)["edits"] for event in Event.objects.filter(kind="bus_changed")
+    ]
+    assert [list(edits) for edits in sealed] == [["make_deploy_key"], ["make_signing_key"]]
 
 
 def test_every_change_is_sealed_with_the_name_of_the_operator_and_without_secrets(

@@ -64,7 +64,7 @@ def test_a_person_sees_the_whole_request_and_lets_it_in(bus, participant, alice)
     assert question.text.startswith(
         "Shall this request be taken? The commit is not signed. It names"
     )
-    assert "asks Partner for “consolidate”; as its sender it names “human_pm”." in question.text
+    assert "asks Acme Travel for “consolidate”; as its sender it names “human_pm”." in question.text
     assert "The commit is not signed. It names Ann <ann@partner.example>; nothing" in question.text
     assert '"transcripts"' in question.evidence[0]["text"]
     bus.turn()

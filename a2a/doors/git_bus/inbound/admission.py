@@ -102,9 +102,10 @@ def _ask(row: BusRequest, shown: dict[str, Any]) -> None:
     """Put the whole request before a person. Raises ``LedgerError`` for what cannot be shown."""
     withdraw_admission(row)
     agent = row.bus.agent
+    named = f"as its sender it names “{row.sender_id}”" if row.sender_id else "it names no sender"
     text = (
-        f"Shall this request be taken? {senders.trust_in(row)} It came over {row.bus.url} and asks "
-        f"{agent.name} for “{row.method}”; as its sender it names “{row.sender_id}”."
+        f"Shall this request be taken? {senders.trust_in(row)} It came from {agent.name} over "
+        f"{row.bus.url} and asks {row.bus.our_name} for “{row.method}”; {named}."
     )
     content = json.dumps(shown, ensure_ascii=False, indent=2)
     evidence = [{"text": content, "filename": f"{row.request_id}.json"}]

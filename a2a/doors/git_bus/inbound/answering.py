@@ -51,7 +51,9 @@ def answer_all(bus_pass: Pass) -> None:
         bus=bus_pass.bus, is_ours=False, progress=Progress.TAKEN, task__ended_at__isnull=False
     )
     # First those without a problem: what cannot be published keeps nothing else back.
-    rows = ended.select_related("task__skill", "bus__agent").order_by("problem", "task__ended_at")
+    rows = ended.select_related("task__skill", "bus__agent__tenant").order_by(
+        "problem", "task__ended_at"
+    )
     for row in rows[:MOST_ANSWERS]:
         if bus_pass.is_over:
             return

@@ -33,7 +33,7 @@ MOST_READ = 200  # new requests in one turn; each costs some calls of git
 def recover(bus_pass: Pass) -> None:
     """Go on with claims whose process died: they were pushed by us, by another, or not at all."""
     rows = BusRequest.objects.filter(bus=bus_pass.bus, is_ours=False, progress=Progress.CLAIMING)
-    for row in rows.select_related("bus__agent", "task", "admission"):
+    for row in rows.select_related("bus__agent__tenant", "task", "admission"):
         with record.isolated(row, partial(record.problem, row)):
             _recover(bus_pass, row)
 
@@ -193,7 +193,7 @@ def _refuse_unreadable(
     if not entry.is_plain_file:
         _leave_to_operator(row, entry, "It is no regular file. Nothing was done with it.")
         return False
-    if senders.is_stranger(row) and row.bus.strangers != Strangers.ACCEPT:
+    if senders.is_refused(row):
         _leave_to_operator(row, entry, f"{invalid} Nobody known has signed it.")
         return False
     return _claim(bus_pass, row, entry) and answering.refuse(
@@ -204,7 +204,7 @@ def _refuse_unreadable(
 def _reason_to_leave(bus_pass: Pass, row: BusRequest, offered: Mapping[str, str]) -> str | None:
     if row.method not in offered:
         return f"It asks for {row.method!r}, which is not offered here."
-    if row.parent_id and not bus_pass.has(bus_pass.folders.response(row.parent_id)):
+    if row.parent_id and not bus_pass.answers([row.parent_id]):
         return f"It revises {row.parent_id!r}, whose answer is not published."
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mimetypes
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -32,13 +33,14 @@ ILLEGIBLE = "The answer that {author} published cannot be read: {fault}"
 def collect_all(bus_pass: Pass) -> None:
     """Complete or fail the tasks whose answers are published; say of others who claimed them."""
     rows = BusRequest.objects.filter(bus=bus_pass.bus, is_ours=True, progress=Progress.SENT)
-    sent = list(rows.select_related("task__skill", "bus__agent").order_by("pk")[:MOST_LOOKED_AT])
-    responses = bus_pass.entries([bus_pass.folders.response(row.request_id) for row in sent])
+    sent = list(
+        rows.select_related("task__skill", "bus__agent__tenant").order_by("pk")[:MOST_LOOKED_AT]
+    )
+    answers = bus_pass.answers(row.request_id for row in sent)
     claimed = bus_pass.claimed() if sent else {}
     for row in sent:
-        entry = responses.get(bus_pass.folders.response(row.request_id))
-        if entry is not None:
-            _try_to_collect(bus_pass, row, entry)
+        if row.request_id in answers:
+            _try_to_collect(bus_pass, row, answers[row.request_id])
         elif row.request_id in claimed and row.claimed_at is None:
             _note_claim(bus_pass, row, claimed[row.request_id])
 
@@ -53,22 +55,27 @@ def _note_claim(bus_pass: Pass, row: BusRequest, entry: Entry) -> None:
         tasks.report_note(row.sent_task, note, by=bus_pass.bus.agent.principal, via=VIA)
 
 
-def _try_to_collect(bus_pass: Pass, row: BusRequest, entry: Entry) -> None:
+def _try_to_collect(bus_pass: Pass, row: BusRequest, answer: list[Entry]) -> None:
     """As ``_collect``; an answer that we cannot handle does not stop those after it."""
     with record.isolated(row, partial(_fail, bus_pass, row, errors=[])):
-        _collect(bus_pass, row, entry)
+        _collect(bus_pass, row, answer)
 
 
-def _collect(bus_pass: Pass, row: BusRequest, entry: Entry) -> None:
+def _collect(bus_pass: Pass, row: BusRequest, answer: list[Entry]) -> None:
+    """``answer`` is one JSON file, or only files with other endings, which are the answer then."""
+    entry = answer[0]
     senders.note_author(bus_pass, row, entry.path)
     if senders.is_refused(row):
         if row.problem != NOT_SIGNED:
             record.note(row, problem=NOT_SIGNED, author=row.author, commit=row.commit)
         return
+    is_json = entry.path == bus_pass.folders.response(row.request_id)
     try:
-        response = _read(bus_pass, row, entry)
+        response = _read(bus_pass, row, entry) if is_json else _other_response(answer)
         refuse_unstorable([response.result, response.error])
         artifacts = _attached(bus_pass, row, response)
+        if artifacts is not None and not is_json:
+            artifacts.append(_other_artifact(bus_pass, row, answer))
     except (RequestInvalid, InvalidRequest) as invalid:
         _fail(bus_pass, row, ILLEGIBLE.format(author=row.author, fault=invalid), [])
     else:
@@ -167,6 +174,22 @@ def _attached(
         return None
     parts = list(_parts(bus_pass, named, there))
     return [*result, tasks.WholeArtifact("attachments", "Attachments", parts)]
+
+
+def _other_response(answer: list[Entry]) -> Response:
+    """An answer without JSON has done what was asked, and says so by its files."""
+    return Response({"files": [entry.name for entry in answer]}, None, "")
+
+
+def _other_artifact(bus_pass: Pass, row: BusRequest, answer: list[Entry]) -> tasks.WholeArtifact:
+    """Raises ``RequestInvalid`` where one of the files is not signed as the bus demands."""
+    if senders.demands_signatures(row) and not all(
+        senders.is_signed(bus_pass, entry.path) for entry in answer
+    ):
+        raise RequestInvalid(-32603, "not all of its files are signed as this bus demands.")
+    named = {entry.name: mimetypes.guess_type(entry.name)[0] or "" for entry in answer}
+    parts = list(_parts(bus_pass, named, {entry.name: entry for entry in answer}))
+    return tasks.WholeArtifact("answer", "Answer", parts)
 
 
 def _result_artifact(response: Response) -> list[tasks.WholeArtifact]:

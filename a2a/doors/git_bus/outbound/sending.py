@@ -42,14 +42,14 @@ def withdraw_all(bus_pass: Pass) -> None:
     ended = BusRequest.objects.filter(
         bus=bus_pass.bus, is_ours=True, progress=Progress.SENT, task__ended_at__isnull=False
     )
-    for row in ended.select_related("task", "bus__agent").order_by("pk")[:MOST_SENT]:
+    for row in ended.select_related("task", "bus__agent__tenant").order_by("pk")[:MOST_SENT]:
         with record.isolated(row, partial(record.done, row)):
             _withdraw(bus_pass, row)
 
 
 def _begun(bus_pass: Pass) -> list[BusRequest]:
     rows = BusRequest.objects.filter(bus=bus_pass.bus, is_ours=True, progress=Progress.SENDING)
-    return list(rows.select_related("task", "bus__agent").order_by("pk"))
+    return list(rows.select_related("task", "bus__agent__tenant").order_by("pk"))
 
 
 def _waiting(bus_pass: Pass) -> list[tuple[Task, str]]:

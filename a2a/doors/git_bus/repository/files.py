@@ -86,7 +86,7 @@ class Folders:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request. ``sender_id`` is named by the sender, and not authenticated by anything."""
+    """One request. ``sender_id`` is named by the sender, if at all, and proven by nothing."""
 
     id: str
     method: str
@@ -196,21 +196,22 @@ def request_of(name: str, text: bytes) -> Request:
         id=fields["id"],
         method=fields["method"],
         params=fields["params"],
-        sender_id=fields["sender_id"][:LONGEST_SENDER],
+        sender_id=fields.get("sender_id") or "",
         parent_id=fields.get("parent_id") or "",
         digest=sha256(text).hexdigest(),
     )
 
 
 def _faults(name: str, fields: Mapping[str, Any]) -> dict[str, bool]:
-    parent = fields.get("parent_id")
+    parent, sender, timestamp = (fields.get(n) for n in ("parent_id", "sender_id", "timestamp"))
     return {
         'jsonrpc is not "2.0"': fields.get("jsonrpc") != "2.0",
         "method is not one line of text": not _is_line(fields.get("method"), 200),
         "params is not an object": not isinstance(fields.get("params"), dict),
         "id is not the name of the file": fields.get("id") != name.removesuffix(".json"),
-        "sender_id is not one line of text": not _is_line(fields.get("sender_id"), LONGEST_SENDER),
-        "timestamp is not a time of ISO 8601": not _is_time(fields.get("timestamp")),
+        "sender_id is not one line of text": sender is not None
+        and not _is_line(sender, LONGEST_SENDER),
+        "timestamp is not a time of ISO 8601": timestamp is not None and not _is_time(timestamp),
         "parent_id is not an id": parent is not None
         and not (isinstance(parent, str) and is_usable_id(parent)),
         "it is its own parent": parent is not None and parent == fields.get("id"),

@@ -239,11 +239,30 @@ class Repository:
         """
         stream = b"".join(_stream(parent, changes, name, email))
         options = ("--quiet", "--force", "--date-format=now", "--cat-blob-fd=1")
-        return (
-            self._run("fast-import", *options, given=stream, timeout_s=FETCH_TIMEOUT_S)
-            .decode()
-            .split()
-        )
+        made = self._run("fast-import", *options, given=stream, timeout_s=FETCH_TIMEOUT_S)
+        commits = made.decode().split()
+        if not self._remote.signing_key.strip():
+            return commits
+        messages = [change.message for change in changes]
+        return self._signed(parent, list(zip(commits, messages, strict=True)), name, email)
+
+    def _signed(
+        self, parent: str, commits: Sequence[tuple[str, str]], name: str, email: str
+    ) -> list[str]:
+        """The same commits with our signature, which fast-import cannot make."""
+        key = self._program.keep_secret("signing_key", self._remote.signing_key)
+        settings = {
+            "user.name": _plain(name),
+            "user.email": _plain(email),
+            "gpg.format": "ssh",
+            "user.signingKey": str(key),
+        }
+        signed: list[str] = []
+        for commit, message in commits:
+            call = ("commit-tree", "-S", f"{commit}^{{tree}}", "-p", parent)
+            parent = self._run(*call, given=message.encode(), settings=settings).decode().strip()
+            signed.append(parent)
+        return signed
 
     # --- housekeeping -----------------------------------------------------------------------------
 
@@ -329,4 +348,5 @@ def _data(content: bytes) -> Iterable[bytes]:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"[<>\n\0]", " ", text).strip() or "Assent"
+    """A name or address as git keeps it; git refuses one of nothing but punctuation."""
+    return re.sub(r"[<>\n\0]", " ", text).strip(" .,:;\"\\'") or "Assent"

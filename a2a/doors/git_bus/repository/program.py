@@ -55,7 +55,8 @@ class Remote:
     """The address of the repository, and the credentials by which its server knows us.
 
     ``key`` is a private SSH key, ``known_hosts`` the lines of its server's keys; ``token`` is sent
-    as HTTP basic password over https. ``allow_local``: also paths and http, on this machine only.
+    as HTTP basic password over https. By ``signing_key``, also an SSH key, our commits are signed.
+    ``allow_local``: also paths and http, on this machine only.
     """
 
     url: str
@@ -64,6 +65,7 @@ class Remote:
     known_hosts: str = ""
     token: str = ""
     allow_local: bool = False
+    signing_key: str = ""
 
 
 def is_usable(url: str, *, allow_local: bool) -> bool:
@@ -178,7 +180,7 @@ class Program:
         return " ".join(plain.split())[-SHOWN:]
 
     def _hidden(self) -> list[str]:
-        lines = self._remote.key.split("\n")
+        lines = f"{self._remote.key}\n{self._remote.signing_key}".split("\n")
         return [each for each in (self._remote.token, self._basic(), *lines) if len(each) >= 4]
 
     def _basic(self) -> str:

@@ -238,6 +238,7 @@ def make_demo_worker(token_file: Path) -> None:
 def make_demo_bus(repository: Path, clone: Path) -> None:
     """A git bus with a participant that is a shell script; it asks us, and we ask it."""
     from a2a.doors.git_bus.models import BusMethod, GitBus
+    from a2a.doors.git_bus.repository import access
 
     signer = _make_participant(repository, clone)
     partner = _agent("partner", "Partner")
@@ -251,6 +252,9 @@ def make_demo_bus(repository: Path, clone: Path) -> None:
             "poll_every": timedelta(seconds=3),
         },
     )
+    if not bus.signing_key:
+        bus.signing_key = access.new_key()
+        bus.save(update_fields=["signing_key"])
     words = {"type": "object", "properties": {"text": {"type": "string", "title": "Text"}}}
     Skill.objects.get_or_create(
         tenant="acme",
