@@ -15,10 +15,20 @@ ROWS = int(os.environ.get("SCALE_ROWS", "0"))
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_thousand_transactions_are_seeded_and_every_page_answers():
+    assert_no_fault(1000)
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not ROWS, reason="only with SCALE_ROWS, the number of transactions")
 @pytest.mark.timeout(120 + ROWS / 500)
 def test_no_page_or_operation_reads_a_large_table_or_many_rows():
-    command = ["-m", "bench.scale", "--small", "1000", "--large", str(ROWS), "--plans"]
+    assert_no_fault(ROWS)
+
+
+def assert_no_fault(large: int) -> None:
+    command = ["-m", "bench.scale", "--small", "1000", "--large", str(large), "--plans"]
     outside = {"DATABASE_URL", "REDIS_URL"}
     environment = {name: value for name, value in os.environ.items() if name not in outside}
 
