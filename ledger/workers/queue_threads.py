@@ -19,7 +19,6 @@ from ledger.workers.queues import WarmWorker, worker_for
 logger = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 1.0  # for Redis, once it has not answered
-TO_LEAVE_S = 2.0  # for a worker without a job, to say in Redis that it has ended
 
 
 class QueueThreads:
@@ -37,12 +36,16 @@ class QueueThreads:
         for thread in self._workers:
             thread.start()
 
-    def stop(self) -> None:
-        """Wait for the jobs in hand; Redis may be away. Call it once ``stopping`` is set."""
+    def stop(self, leave_at: float) -> None:
+        """Wait for the jobs in hand, and until ``leave_at`` for goodbyes in Redis.
+
+        Call it once ``stopping`` is set.
+        """
         for worker in self._workers.values():
             if worker is not None:
+                if not worker.is_free.is_set():
+                    logger.warning("stopping: waits for the job in hand, %s", worker.in_hand)
                 worker.is_free.wait()
-        leave_at = time.monotonic() + TO_LEAVE_S
         for thread in self._workers:
             thread.join(max(0.0, leave_at - time.monotonic()))
 

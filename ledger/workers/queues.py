@@ -167,6 +167,7 @@ class WarmWorker(SimpleWorker):
     # Redis may be gone for a while; look again soon rather than after a minute.
     max_connection_wait_time = 1.0
     stopping: threading.Event
+    in_hand = ""  # the last job, for people
     _next_heartbeat = 0.0
     _outages = 0  # in a row
     _outage = Outage("this worker", logger)
@@ -184,6 +185,7 @@ class WarmWorker(SimpleWorker):
 
         What a worker leaves undone when it dies, the sweeper finds in the database.
         """
+        self.in_hand = f"{queue.name} {job.id}"
         self.set_state(WorkerStatus.BUSY)
         try:
             if self.stopping.is_set():  # who waits for jobs in hand may have seen none

@@ -144,9 +144,9 @@ def test_a_worker_takes_the_queues_that_it_is_told_the_urgent_ones_first(
     at_once.set()
     monkeypatch.setattr(work.stopping, "on_signals", lambda: at_once)
     monkeypatch.setattr(work.Courier, "start", lambda courier: started.append(["deliver"]))
-    monkeypatch.setattr(work.Courier, "stop", lambda courier: None)
+    monkeypatch.setattr(work.Courier, "stop", lambda courier, leave_at: None)
     monkeypatch.setattr(work.QueueThreads, "start", lambda threads: started.append(threads.names))
-    monkeypatch.setattr(work.QueueThreads, "stop", lambda threads: None)
+    monkeypatch.setattr(work.QueueThreads, "stop", lambda threads, leave_at: None)
 
     call_command("work", **options)
 

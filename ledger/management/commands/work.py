@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from ledger.delivery.couriers import Courier
 from ledger.foundation import doorbell, liveness, stopping
 from ledger.foundation.postgres import sessions
 from ledger.workers import QueueThreads, refuse_if_unsafe
+
+TO_LEAVE_S = 1.2  # for those with nothing in hand: a look into a queue takes a second
 
 
 class Command(BaseCommand):
@@ -45,8 +48,9 @@ class Command(BaseCommand):
         for each in threads:
             each.start()
         stop.wait()
+        leave_at = time.monotonic() + TO_LEAVE_S
         for each in threads:
-            each.stop()
+            each.stop(leave_at)
 
 
 def _kinds_of(names: list[str]) -> list[str]:
@@ -63,7 +67,7 @@ def _threads_for(names: Sequence[str], stop: threading.Event) -> list[Courier | 
     threads: list[Courier | QueueThreads] = [QueueThreads(shared, 1, stop)] if shared else []
     for name in names:
         if name == settings.DELIVER:
-            threads.append(Courier())
+            threads.append(Courier(stop))
         elif name in of_their_own:
             threads.append(QueueThreads([name], settings.QUEUE_THREADS[name], stop))
     return threads
