@@ -164,9 +164,9 @@ def describe(now: dict[str, Any], decisions_told: int) -> tuple[str, str] | None
     decisions = now["decisions"][decisions_told:]
     match state:
         case "prepared" if decisions:
-            return "·", f"{_names(decisions)} approved; it takes {now['quorum']} of them"
+            return "·", _decided_so_far(decisions, now["quorum"])
         case "approved":
-            return "·", f"approved by {_names(now['decisions'])}; a worker takes over"
+            return "·", f"approved by {_names(_approvals(now['decisions']))}; a worker takes over"
         case "in_doubt":
             return "?", f"the outcome is not known yet: {now['error']}"
         case "committed":
@@ -178,6 +178,16 @@ def describe(now: dict[str, Any], decisions_told: int) -> tuple[str, str] | None
         case "aborted" | "failed" | "refused":
             return "✗", _how_it_ended(now)
     return None
+
+
+def _decided_so_far(decisions: list[dict[str, Any]], quorum: int) -> str:
+    if approvals := _approvals(decisions):
+        return f"{_names(approvals)} approved; it takes {quorum} of them"
+    return f"{_names(decisions)} passed it on to people"
+
+
+def _approvals(decisions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [decision for decision in decisions if decision["verdict"] == "approve"]
 
 
 def _how_it_ended(now: dict[str, Any]) -> str:

@@ -411,12 +411,29 @@ def main() -> int:
     if options.by_rules:
         say("I judge by fixed rules; I am no model.")
     token = options.token_file.read_text().strip() if options.token_file else options.token
-    try:
-        run(Supervisor(Assent(options.url, token), policy, judge))
-    except Refused as refusal:
-        say(f"Assent refused: {refusal} Is the scope of the token decide?")
-        return 1
-    return 0
+    return work_until_stopped(Supervisor(Assent(options.url, token), policy, judge))
+
+
+def work_until_stopped(supervisor: Supervisor) -> int:
+    """The exit status. A signal ends the process at once, also while a request waits for news."""
+    failed: list[str] = []
+
+    def work() -> None:
+        try:
+            run(supervisor)
+        except Refused as refusal:
+            failed.append(f"Assent refused: {refusal} Is the scope of the token decide?")
+        except Exception as failure:
+            failed.append(f"{type(failure).__name__}: {failure}")
+            raise
+        finally:
+            stop.set()
+
+    threading.Thread(target=work, name="supervisor", daemon=True).start()
+    stop.wait()
+    for line in failed:
+        say(line)
+    return 1 if failed else 0
 
 
 def _model() -> Model:

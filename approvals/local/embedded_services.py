@@ -37,6 +37,7 @@ GIVEN = dict(os.environ)  # without the keys and the addresses that are added be
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
 APPLICATION = "assent_app"  # the role of the processes in our own PostgreSQL
 RESTART_AFTER_S = 0.2
+STOPS_WITHIN_S = 1.0  # it stores nothing, so one that hangs may be killed
 RECOVERY_S = 60.0
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
 
@@ -248,7 +249,7 @@ def _stop_leftover(record: Path) -> None:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
-        process.wait(5)
+        process.wait(STOPS_WITHIN_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -28,6 +28,7 @@ class Program:
     folder: Path | None = None
     # How long it may take to end: a call of a tool has a time limit of its own.
     patience_s: float = STOP_PATIENCE_S
+    log: Path | None = None  # a file for what it prints, in the place of our own output
 
 
 class Child:
@@ -42,6 +43,7 @@ class Child:
         self.start_at = 0.0  # due, while no process runs
         self.kill_at: float | None = None  # due, once the process was told to stop
         self._started_at, self._short_runs = 0.0, 0
+        self.last_line = ""
         self._unfinished = b""  # what was printed after the last newline
 
     def start(self) -> None:

@@ -22,6 +22,7 @@ from approvals.local.guard import Guard, signal_group
 from approvals.local.programs import CHUNK, Child, Program
 from approvals.local.standstill import LOOK_EVERY_S, Standstills
 
+STOPS_WITHIN_S = 4.0  # what takes longer is told
 DUPLICATE_WITHIN_S = 1.0  # `make` passes on a Ctrl-C that the terminal has sent to us already
 # ANSI: cyan, yellow, green, magenta, red, blue, then the same in bold.
 COLOURS = tuple(f"{number}{bold}" for bold in ("", ";1") for number in (36, 33, 32, 35, 31, 34))
@@ -46,6 +47,14 @@ class Log:
         self._write("system", line, "")
 
     def line(self, child: Child, line: str) -> None:
+        if child.program.log is None:
+            self._write(child.name, line, child.colour)
+        else:
+            with child.program.log.open("a", encoding="utf-8") as file:
+                file.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+
+    def trouble(self, child: Child, line: str) -> None:
+        """The same on our output, wherever the program prints."""
         self._write(child.name, line, child.colour)
 
     def _write(self, name: str, line: str, colour: str) -> None:
@@ -60,9 +69,18 @@ class Log:
 
 
 class Supervisor:
-    """Starts ``stages`` one after the other and stops them in reverse, each stage together."""
+    """Starts ``stages`` one after the other and stops them in reverse, each stage together.
 
-    def __init__(self, stages: Sequence[Sequence[Program]], output: TextIO = sys.stdout) -> None:
+    ``is_quiet`` leaves out what goes as it should: what starts, and what ends as it was told.
+    """
+
+    def __init__(
+        self,
+        stages: Sequence[Sequence[Program]],
+        output: TextIO = sys.stdout,
+        *,
+        is_quiet: bool = False,
+    ) -> None:
         programs = [program for stage in stages for program in stage]
         colour = {program.name: COLOURS[i % len(COLOURS)] for i, program in enumerate(programs)}
         self._guard = Guard(max(program.patience_s for program in programs))
@@ -70,12 +88,12 @@ class Supervisor:
             [Child(each, colour[each.name], self._guard.mark) for each in stage] for stage in stages
         ]
         self._children = [child for stage in self._stages for child in stage]
-        self._log = Log(output, list(colour))
+        self._log, self._is_quiet = Log(output, list(colour)), is_quiet
         self._standstills = Standstills()
         self._selector = selectors.DefaultSelector()
         self._signals: list[tuple[int, float]] = []  # number and time, noted by the handler
         self._stopped_by: int | None = None
-        self._stop_asked_at = 0.0
+        self._stop_asked_at, self._has_told_patience = 0.0, False
         self._to_stop: list[list[Child]] = []
         self._stopping: list[Child] = []
 
@@ -149,13 +167,17 @@ class Supervisor:
             child.start()
         except OSError as failure:
             wait_s = child.back_off()
-            self._log.line(child, f"does not start: {failure}; trying again in {wait_s:.1f} s")
+            self._log.trouble(child, f"does not start: {failure}; trying again in {wait_s:.1f} s")
             return
         assert child.process is not None
         assert child.output is not None
         self._tell_guard()
         self._selector.register(child.output, selectors.EVENT_READ, child)
-        self._log.system(f"{child.name} started (pid={child.process.pid})")
+        self._usual(f"{child.name} started (pid={child.process.pid})")
+
+    def _usual(self, line: str) -> None:
+        if not self._is_quiet:
+            self._log.system(line)
 
     def _tell_guard(self) -> None:
         self._guard.watch(child.process.pid for child in self._children if child.process)
@@ -164,6 +186,7 @@ class Supervisor:
         """Copy the child's lines to the log. True if there were any."""
         lines = child.read_lines()
         for line in lines or ():
+            child.last_line = line
             self._log.line(child, line)
         if lines is None:
             self._close_output(child)
@@ -187,10 +210,10 @@ class Supervisor:
             child.process = child.kill_at = None
             self._tell_guard()
             if self._stopped_by is not None:
-                self._log.system(f"{child.name} stopped (rc={code})")
+                self._usual(f"{child.name} stopped (rc={code})")
             else:
                 wait_s = child.back_off()
-                self._log.line(child, f"exited with {code}; starting again in {wait_s:.1f} s")
+                self._log.trouble(child, f"exited with {code}; starting again in {wait_s:.1f} s")
 
     def _end_standstills(self) -> None:
         """Kill what was stopped and goes on no more; it is started again like what died."""
@@ -218,16 +241,27 @@ class Supervisor:
             self._stopping = self._to_stop.pop()
             for child in self._stopping:
                 self._terminate(child)
+        self._tell_patience()
         for child in self._stopping:
             if child.kill_at is not None and child.kill_at <= time.monotonic():
                 self._log.system(f"{child.name} did not stop in time and is killed")
                 self._kill(child)
 
+    def _tell_patience(self) -> None:
+        """Say once what is waited for, when it takes longer than usual."""
+        is_usual = time.monotonic() < self._stop_asked_at + STOPS_WITHIN_S
+        if self._stopped_by is None or is_usual or self._has_told_patience:
+            return
+        self._has_told_patience = True
+        for child in self._stopping:
+            if child.process is not None:
+                self._log.system(f"waits for {child.name}, which last printed: {child.last_line}")
+
     def _terminate(self, child: Child) -> None:
         """Tell the process alone: what it started is its own to stop."""
         if child.process is not None:
             patience_s = child.program.patience_s
-            self._log.system(
+            self._usual(
                 f"sending SIGTERM to {child.name} (pid {child.process.pid}); "
                 f"it has {patience_s:.0f} s to end what it does"
             )

@@ -27,8 +27,8 @@ from ledger.foundation.batches import Batcher
 from ledger.models import Agent, Decision, Scope, Transaction, TransactionQuerySet, Verdict
 from ledger.models.agents import principals_kept_by
 from ledger.principals import PrincipalKind
-from ledger.states import EventKind, State
-from ledger.tools import tool_of, tools_of
+from ledger.states import State
+from ledger.tools import tool_of
 
 PAGE, PAGE_MOST = 20, 100
 logger = logging.getLogger(__name__)
@@ -171,18 +171,11 @@ async def _topic(poll: Poll) -> UUID | None:
 pending = LongPolls(_look_all, topic=_topic)
 
 
-def wake_supervisors(tenant: str, kind: str, **_: object) -> None:
+def wake_supervisors(tenant: str, kind: str, is_supervised: bool, **_: object) -> None:
     """End the long-polls for what is pending in this tenant, in whichever process they wait."""
-    if kind != EventKind.PREPARED or not _is_any_supervised(tenant):
+    if not is_supervised:
         return
     try:
         doorbell.redis().publish(doorbell.channel_of(topic_of(tenant)), kind)
     except RedisError as failure:
         logger.info("doorbell for the supervisors of %s not rung: %s", tenant, failure)
-
-
-def _is_any_supervised(tenant: str) -> bool:
-    return any(
-        tool.contract.required_approver == RequiredApprover.SUPERVISOR
-        for tool in tools_of([tenant]).values()
-    )

@@ -69,19 +69,19 @@ def ring() -> None:
 
 
 class Courier:
-    """Delivers until it is stopped, in a thread of its own."""
+    """Delivers until ``stopping`` is set, in a thread of its own."""
 
-    def __init__(self) -> None:
-        self._stop = threading.Event()
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stop = stopping
         self._thread = threading.Thread(target=self._main, name="courier", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Claim nothing more, and wait a moment for what is in flight."""
+    def stop(self, leave_at: float = 0.0) -> None:
+        """Wait for what is in flight, beyond ``leave_at`` for a moment only."""
         self._stop.set()
-        self._thread.join(LEAVE_AFTER_S + LOOK_EVERY_S)
+        self._thread.join(max(0.0, leave_at - time.monotonic()) + LEAVE_AFTER_S)
 
     def _main(self) -> None:
         while not self._stop.is_set():

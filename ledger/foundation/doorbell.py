@@ -22,7 +22,7 @@ from redis import Redis, RedisError
 logger = logging.getLogger(__name__)
 
 # event_id: int, subject: UUID (whose chain grew), tenant: str, kind: str, is_first: bool,
-# deliveries: Sequence[int]
+# is_supervised: bool, deliveries: Sequence[int]
 event_committed = Signal()
 # The same arguments; its listeners only tell others, by Redis.
 bell_due = Signal()
@@ -40,7 +40,10 @@ def register_listener(listener: Callable[..., None]) -> None:
 
 
 def register_bell(bell: Callable[..., None]) -> None:
-    """The same for what talks to Redis and to nothing else: it may be called in a thread."""
+    """The same for what talks to Redis and to nothing else: it may be called in a thread.
+
+    It asks no database: nobody ends a session of that thread once the server has dropped it.
+    """
     bell_due.connect(bell)
 
 
@@ -52,10 +55,12 @@ def ring(
     deliveries: Sequence[int] = (),
     *,
     is_first: bool = False,
+    is_supervised: bool = False,
 ) -> None:
     """Call the listeners of this process. One that raises stops neither the caller nor the others.
 
-    ``is_first`` says that the event is the first of its subject.
+    ``is_first`` says that the event is the first of its subject, ``is_supervised`` that the
+    subject waits for a supervising agent from now on.
     """
     event = {
         "event_id": event_id,
@@ -63,6 +68,7 @@ def ring(
         "tenant": tenant,
         "kind": kind,
         "is_first": is_first,
+        "is_supervised": is_supervised,
         "deliveries": deliveries,
     }
     event_committed.send_robust(sender=None, **event)

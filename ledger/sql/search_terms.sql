@@ -14,13 +14,16 @@ CREATE OR REPLACE FUNCTION ledger_unaccented(content text) RETURNS text LANGUAGE
     SELECT regexp_replace(normalize(content, NFD), U&'[\0300-\036F]', '', 'g')
 $$;
 
--- Also the words as they are written: searches look for them, and erasing deletes what it finds here.
+-- Each term once. Also the words as they are written: searches look for them, and erasing deletes
+-- what it finds here.
 CREATE OR REPLACE FUNCTION ledger_search_terms(tx ledger_transaction) RETURNS text[] LANGUAGE sql STABLE AS $$
-    SELECT ARRAY[':risk:' || tx.risk_level, ':tool:' || tx.tool, ':id:' || right(tx.id::text, 8)]
+    SELECT array_agg(DISTINCT term) FROM unnest(
+        ARRAY[':risk:' || tx.risk_level, ':tool:' || tx.tool, ':id:' || right(tx.id::text, 8)]
         || ledger_words(concat_ws(
             ' ', tx.action_summary, tx.proposed_by_name, tx.operation_key, tx.tool,
             CASE WHEN tx.content_erased_at IS NULL THEN tx.amount END))
         || ledger_words(ledger_unaccented(concat_ws(' ', tx.action_summary, tx.proposed_by_name)))
+    ) term
 $$;
 
 -- With the rights of its owner: while a migration runs, the application has none on this table yet.

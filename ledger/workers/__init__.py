@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ledger.workers.leadership import last_beat
-from ledger.workers.queue_threads import LOOK_AGAIN_S, QueueThreads
-from ledger.workers.queues import work
+from ledger.workers.queue_threads import QueueThreads
 from ledger.workers.start_checks import refuse_if_unsafe
 from ledger.workers.sweeper import Sweeper, go_on, register_job, register_step
 
 __all__ = [
-    "LOOK_AGAIN_S",
     "QueueThreads",
     "Sweeper",
     "go_on",
@@ -17,5 +15,4 @@ __all__ = [
     "refuse_if_unsafe",
     "register_job",
     "register_step",
-    "work",
 ]

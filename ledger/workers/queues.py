@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -19,10 +20,11 @@ import rq.serializers
 from django.conf import settings
 from django.db import close_old_connections, connection
 from django_rq.queues import DjangoRQ
-from redis import ConnectionError as RedisConnectionError, Redis
+from redis import Redis
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 from rq import Queue, SimpleWorker
+from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.utils import as_text
@@ -43,7 +45,7 @@ LISTED_FOR_S = 60 * 60  # how long RQ's pages list a worker that is silent: call
 PAUSE = Backoff(first=timedelta(seconds=0.5), longest=timedelta(seconds=5))
 CONNECT_S = 2.0
 # RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
-WORKER_TTL_S = 20
+WORKER_TTL_S = 16
 
 NOT_OURS = "%.50r in the queue %s is not one of ours and is dropped"
 
@@ -156,21 +158,44 @@ class IdQueue(DjangoRQ):
 
 
 class WarmWorker(SimpleWorker):
-    """RQ's worker that does not fork. A job takes one round trip to Redis."""
+    """RQ's worker that does not fork. A job takes one round trip to Redis.
+
+    It takes no signals: they reach the main thread, which sets ``stopping``.
+    """
 
     queue_class = IdQueue  # type: ignore[assignment]
     # Redis may be gone for a while; look again soon rather than after a minute.
     max_connection_wait_time = 1.0
+    stopping: threading.Event
+    in_hand = ""  # the last job, for people
     _next_heartbeat = 0.0
     _outages = 0  # in a row
     _outage = Outage("this worker", logger)
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.is_free = threading.Event()  # not set while a job is in hand
+        self.is_free.set()
+        super().__init__(*args, **options)
+
+    def _install_signal_handlers(self) -> None:
+        pass
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         """RQ's own notes each step in Redis, and imports the function that the job names.
 
         What a worker leaves undone when it dies, the sweeper finds in the database.
         """
+        self.in_hand = f"{queue.name} {job.id}"
         self.set_state(WorkerStatus.BUSY)
+        try:
+            if self.stopping.is_set():  # who waits for jobs in hand may have seen none
+                self.connection.rpush(queue.key, job.id)
+                raise StopRequested
+            self._run(job, queue)
+        finally:
+            self.set_state(WorkerStatus.IDLE)
+
+    def _run(self, job: Job, queue: Queue) -> None:
         try:
             run(queue.name, job.id)
         except Exception as failure:
@@ -182,8 +207,6 @@ class WarmWorker(SimpleWorker):
         else:
             self._outages = 0
             self._outage.is_over()
-        finally:
-            self.set_state(WorkerStatus.IDLE)
 
     def _put_back(self, job: Job, queue: Queue, failure: Exception) -> None:
         """Without the database a job is not a failed one: enqueue it again, and pause."""
@@ -191,7 +214,7 @@ class WarmWorker(SimpleWorker):
         self._outage.goes_on(failure)
         connection.close()
         self.connection.rpush(queue.key, job.id)
-        time.sleep(PAUSE.wait(self._outages).total_seconds())
+        self.stopping.wait(PAUSE.wait(self._outages).total_seconds())
 
     def _list_as_failed(self, job: Job, queue: Queue, failure: Exception) -> None:
         """Redis gets the type of the exception only: its text may quote somebody's data."""
@@ -201,12 +224,18 @@ class WarmWorker(SimpleWorker):
     def set_state(self, state: str, pipeline: Any = None) -> None:
         """Only here, where it decides whether a stop waits for the job: RQ's own asks Redis."""
         self._state = state
-
-    def set_shutdown_requested_date(self) -> None:
-        """RQ's own asks Redis, which may hang, in a signal handler in the middle of a job."""
+        if state == WorkerStatus.BUSY:
+            self.is_free.clear()
+        else:
+            self.is_free.set()
 
     def heartbeat(self, timeout: int | None = None, pipeline: Any = None) -> None:
-        """RQ's own is sent three times a job; its pages need one now and then."""
+        """Called before each look into a queue, and after each job.
+
+        RQ's own is sent three times a job; its pages need one now and then.
+        """
+        if self.stopping.is_set():
+            raise StopRequested
         if time.monotonic() >= self._next_heartbeat:
             self._next_heartbeat = time.monotonic() + HEARTBEAT_EVERY_S
             super().heartbeat(LISTED_FOR_S, pipeline)
@@ -218,21 +247,18 @@ class WarmWorker(SimpleWorker):
         """Nor any other order: to stop, or to end its job."""
 
 
-W = TypeVar("W", bound=WarmWorker)
-
-
-def worker_for(names: list[str], kind: type[W]) -> W:
+def worker_for(names: list[str], stopping: threading.Event) -> WarmWorker:
     """A worker for the queues of these names, on a connection of its own."""
     redis = Redis.from_url(
         settings.REDIS_URL, socket_connect_timeout=CONNECT_S, retry=Retry(NoBackoff(), 0)
     )
     queues = [django_rq.get_queue(name) for name in names]
-    return kind(queues, connection=redis, serializer="json", worker_ttl=WORKER_TTL_S)
+    worker = WarmWorker(queues, connection=redis, serializer="json", worker_ttl=WORKER_TTL_S)
+    worker.stopping = stopping
+    return worker
 
 
-def work(names: list[str], *, burst: bool = False) -> None:
-    """Work until told to stop, with ``burst`` until the queues are empty. Raises ``RedisError``."""
-    worker = worker_for(names, WarmWorker)
-    worker.work(logging_level="WARNING", with_scheduler=False, burst=burst)
-    if not burst and worker._shutdown_requested_date is None:
-        raise RedisConnectionError("Redis did not answer in time.")
+def work_off(names: list[str]) -> None:
+    """Work in this thread until the queues are empty. Raises ``RedisError``."""
+    worker = worker_for(names, threading.Event())
+    worker.work(logging_level="WARNING", with_scheduler=False, burst=True)

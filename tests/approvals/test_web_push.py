@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import UTC, datetime, time, timedelta
 
 import pytest
@@ -554,7 +555,7 @@ def test_a_courier_brings_it_over_its_own_connections_and_forgets_who_is_gone(
     tell_in(as_bob, gone)
     gone.status = 410
     payment = a_transaction()
-    courier = Courier()
+    courier = Courier(threading.Event())
     courier.start()
     try:
         until(lambda: here.shown(), what="it is shown")

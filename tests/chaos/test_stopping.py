@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import pytest
@@ -13,7 +14,9 @@ from django.conf import settings
 from redis import Redis
 from rq import Worker
 
+from approvals.local import embedded_services
 from ledger.api.waiting import waiters
+from tests import faults
 from tests.processes import Product, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db(transaction=True)]
@@ -31,8 +34,8 @@ def terminate(product: Product, name: str) -> int:
         raise AssertionError(f"{name} goes on: {product.log(name)}") from None
 
 
-def is_listed(pid: int) -> bool:
-    with Redis.from_url(settings.REDIS_URL) as redis:
+def is_listed(pid: int, url: str = "") -> bool:
+    with Redis.from_url(url or settings.REDIS_URL) as redis:
         return any(worker.pid == pid for worker in Worker.all(connection=redis))
 
 
@@ -62,3 +65,21 @@ def test_a_web_process_ends_although_somebody_waits(product, people):
 
         assert terminate(product, "live") == 0
         assert isinstance(poll.exception(), httpx.TransportError)
+
+
+@pytest.mark.parametrize("name", ["commits", "courier", "worker"])
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_process_ends_although_redis_is_away(product, name, is_frozen, tmp_path):
+    """Gone, so that every call fails at once, or standing still, so that each call waits."""
+    with ExitStack() as redis:
+        url = embedded_services.start_redis(tmp_path, redis)
+        product.start(name, REDIS_URL=url)
+        until(lambda: is_listed(product.processes[name].pid, url), 30, f"{name} waits for work")
+        if is_frozen:
+            server = int((tmp_path / "redis.pid").read_text().partition(":")[0])
+            redis.enter_context(faults.frozen(server))
+        else:
+            redis.close()
+            until(lambda: "connect to Redis" in product.log(name), 30, "it has noticed")
+
+        assert terminate(product, name) == 0

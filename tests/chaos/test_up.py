@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -27,16 +28,17 @@ class Up:
     """``manage.py up`` in a copy of the project, with engines of its own."""
 
     def __init__(self, home: Path) -> None:
-        self.home = home
+        self.home, self.command = home, "up"
+        self.port = free_port()
         self.log = home.with_name("log.txt")
         self.process: Any = None
 
     def begin(self) -> None:
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "manage.py", "up", "--workers", "1"],
+                [sys.executable, "manage.py", self.command, "--workers", "1"],
                 cwd=self.home,
-                env=trees.bare_environment() | {"ASSENT_PORT": str(free_port())},
+                env=trees.bare_environment() | {"ASSENT_PORT": str(self.port)},
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -218,3 +220,34 @@ def test_it_waits_for_a_postgresql_that_recovers_from_a_crash() -> None:
         output, _ = process.communicate(timeout=100)
         assert (process.returncode, "Assent is at" in output) == (0, True)
         assert "automatic recovery in progress" in cluster.log.read_text()
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_the_demo_leaves_address_and_logins_on_the_screen_and_ends_without_killing(up: Any) -> None:
+    up.command = "demo"
+    up.begin()
+    until(lambda: "sign in as alice" in up.log.read_text(), 120, "the address is shown")
+    supervisor = up.home / ".assent/log/supervisor.log"
+    until(
+        lambda: supervisor.exists() and "approve" in supervisor.read_text(), 60, "it waits for more"
+    )
+
+    up.process.send_signal(signal.SIGINT)
+
+    assert up.process.wait(30) == 0
+    shown = up.log.read_text()
+    after = shown.partition("watch its receipt appear.")[2].strip().splitlines()
+    assert [line.partition("| ")[2] for line in after[:1]] == ["SIGINT received"]
+    assert "killed" not in shown
+
+
+def test_a_port_that_was_asked_for_is_used_or_refused(up: Any) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", up.port))
+        other.listen()
+        up.begin()
+
+        assert up.process.wait(90) == 1
+    shown = up.log.read_text()
+    assert f"ASSENT_PORT is {up.port}, and another program on this machine listens there" in shown
+    assert "Traceback" not in shown

@@ -219,3 +219,10 @@ def test_a_payment_that_the_agent_made_up_is_refused_in_the_providers_words(caps
     assert "✗ refused: There is no payment pay_48213. Look it up." in capsys.readouterr().out
     made_up = json.loads(seen[0].content)["arguments"]["payment_id"]
     assert int(made_up.removeprefix("pay_")) > 9999
+
+
+def test_a_supervisor_that_passes_on_has_not_approved():
+    passed_on = {"verdict": "pass_on", "principal_name": "Goodwill", "via": "api"}
+    now = {"status": "prepared", "decisions": [passed_on], "quorum": 1}
+
+    assert describe(now, decisions_told=0) == ("·", "Goodwill (api) passed it on to people")

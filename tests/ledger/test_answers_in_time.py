@@ -83,7 +83,7 @@ def test_a_worker_without_the_database_puts_its_job_back_with_one_line_of_log(
     jobs.enqueue("commit", payment.pk)
     caplog.set_level("WARNING")
 
-    queues.work(["commit"], burst=True)
+    queues.work_off(["commit"])
 
     payment.refresh_from_db()
     assert payment.state == State.COMMITTED

@@ -127,7 +127,7 @@ def owe(event: Event, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int
 
 @pytest.fixture
 def courier(receiver: Receiver) -> Iterator[Courier]:
-    courier = Courier()
+    courier = Courier(threading.Event())
     yield courier
     receiver.thaw.set()
     courier.stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
@@ -138,18 +139,18 @@ def test_a_worker_takes_the_queues_that_it_is_told_the_urgent_ones_first(
 ):
     from ledger.management.commands import work
 
-    seen: list[list[str]] = []
-    started: set[str] = set()
-    monkeypatch.setattr(work, "work", seen.append)
-    monkeypatch.setattr(work, "_wait_until_stopped", lambda: None)
-    monkeypatch.setattr(work.Courier, "start", lambda courier: started.add("deliver"))
-    monkeypatch.setattr(work.Courier, "stop", lambda courier: None)
-    monkeypatch.setattr(work.QueueThreads, "start", lambda threads: started.add(threads._name))
-    monkeypatch.setattr(work.QueueThreads, "stop", lambda threads: None)
+    started: list[list[str]] = []
+    at_once = threading.Event()
+    at_once.set()
+    monkeypatch.setattr(work.stopping, "on_signals", lambda: at_once)
+    monkeypatch.setattr(work.Courier, "start", lambda courier: started.append(["deliver"]))
+    monkeypatch.setattr(work.Courier, "stop", lambda courier, leave_at: None)
+    monkeypatch.setattr(work.QueueThreads, "start", lambda threads: started.append(threads.names))
+    monkeypatch.setattr(work.QueueThreads, "stop", lambda threads, leave_at: None)
 
     call_command("work", **options)
 
-    assert (seen, started) == ([queues] if queues else [], beside)
+    assert sorted(started) == sorted([*([queues] if queues else []), *([each] for each in beside)])
 
 
 def test_a_worker_refuses_a_queue_that_does_not_exist():

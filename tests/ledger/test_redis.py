@@ -74,7 +74,7 @@ def plant(queue: str, job_id: bytes | str, **fields: str | bytes) -> None:
 
 
 def work(*names: str) -> None:
-    queues.work(list(names) or ["commit"], burst=True)
+    queues.work_off(list(names) or ["commit"])
 
 
 HOSTILE = {

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from django.core.management import call_command
+from django.db import connection
 from django.utils import timezone
 
 from ledger import execution
@@ -254,3 +255,14 @@ def test_rebuilding_brings_nothing_back_of_what_was_erased(ended):
 
     assert Transaction.objects.get(pk=row.pk).content_erased_at is not None
     assert set(SearchTerm.objects.values_list("term", flat=True)) == left
+
+
+def test_each_word_of_a_transaction_is_kept_once(ended):
+    row = ended("Ada-Ada Chloé")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT ledger_search_terms(tx) FROM ledger_transaction tx WHERE id = %s", [row.pk]
+        )
+        (terms,) = cursor.fetchone()
+
+    assert len(terms) == len(set(terms)) > 5

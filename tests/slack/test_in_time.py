@@ -201,9 +201,9 @@ def test_while_it_is_unknown_whether_a_click_is_stored_nobody_is_told_that_it_is
 
 
 def settle_only(queue="react"):
-    from ledger.workers.queues import work
+    from ledger.workers.queues import work_off
 
-    work([queue], burst=True)
+    work_off([queue])
 
 
 def test_the_person_is_told_when_slack_does_not_open_a_modal(slack, posted, served, slack_alice):

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import signal
-from threading import Event as Flag
 from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from ledger.foundation import doorbell, liveness
+from ledger.foundation import doorbell, liveness, stopping
 from ledger.foundation.postgres import sessions
 from ledger.workers import Sweeper, refuse_if_unsafe
 
@@ -23,8 +21,6 @@ class Command(BaseCommand):
         sessions.bound("sweeper", lock_s=LOCK_S)
         doorbell.ring_in_background()
         liveness.show("sweeper")
-        stop = Flag()
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, lambda *_: stop.set())
+        stop = stopping.on_signals()
         self.stdout.write("Sweeping once a second.")
         Sweeper().run(stop)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import gc
-import logging
-import signal
-import sys
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
-from redis import RedisError
-from rq.exceptions import StopRequested
+from django.db import connection
 
 from ledger.delivery.couriers import Courier
-from ledger.foundation import doorbell, liveness
+from ledger.foundation import doorbell, liveness, stopping
 from ledger.foundation.postgres import sessions
-from ledger.workers import LOOK_AGAIN_S, QueueThreads, refuse_if_unsafe, work
+from ledger.workers import QueueThreads, refuse_if_unsafe
 
-logger = logging.getLogger(__name__)
+TO_LEAVE_S = 1.2  # for those with nothing in hand: a look into a queue takes a second
 
 
 class Command(BaseCommand):
@@ -31,7 +28,10 @@ class Command(BaseCommand):
         parser.add_argument("--but", nargs="+", choices=settings.WORK, default=[])
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Works until it is told to stop; while Redis is away the sweeper carries the work."""
+        """Works until it is told to stop; while Redis is away the sweeper carries the work.
+
+        The main thread only waits for the signal, so nothing that hangs can lose it.
+        """
         refuse_if_unsafe("worker")
         wanted = options["only"] or list(settings.WORK)
         names = [name for name in wanted if name not in options["but"]]
@@ -42,16 +42,15 @@ class Command(BaseCommand):
         # What the start has made stays: collecting garbage must not look at all of it again.
         gc.collect()
         gc.freeze()
-        beside = {name: each for name in names if (each := _beside(name)) is not None}
-        for number in (signal.SIGINT, signal.SIGTERM):  # until the worker has its own handlers
-            signal.signal(number, lambda *_: sys.exit())
-        try:
-            for each in beside.values():
-                each.start()
-            _work_on([name for name in names if name not in beside])
-        finally:
-            for each in beside.values():
-                each.stop()
+        stop = stopping.on_signals()
+        threads = _threads_for(names, stop)
+        connection.close()  # that of the checks: each thread has its own
+        for each in threads:
+            each.start()
+        stop.wait()
+        leave_at = time.monotonic() + TO_LEAVE_S
+        for each in threads:
+            each.stop(leave_at)
 
 
 def _kinds_of(names: list[str]) -> list[str]:
@@ -61,32 +60,14 @@ def _kinds_of(names: list[str]) -> list[str]:
     return ["worker"] * is_worker + ["courier"] * is_courier
 
 
-def _beside(name: str) -> Courier | QueueThreads | None:
-    """The worker of this name with threads of its own; else the main thread does the work."""
-    if name == settings.DELIVER:
-        return Courier()
-    number = settings.QUEUE_THREADS.get(name)
-    return QueueThreads(name, number) if number else None
-
-
-def _work_on(queues: list[str]) -> None:
-    if not queues:
-        _wait_until_stopped()
-        return
-    while True:
-        try:
-            work(queues)
-            return
-        except RedisError as failure:
-            logger.info("Redis cannot be reached: %s", failure)
-        try:
-            time.sleep(LOOK_AGAIN_S)
-        except StopRequested:
-            return
-
-
-def _wait_until_stopped() -> None:
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    stop.wait()
+def _threads_for(names: Sequence[str], stop: threading.Event) -> list[Courier | QueueThreads]:
+    """One thread for the queues that wait for each other, and those of the others."""
+    of_their_own = {*settings.QUEUE_THREADS, settings.DELIVER}
+    shared = [name for name in names if name not in of_their_own]
+    threads: list[Courier | QueueThreads] = [QueueThreads(shared, 1, stop)] if shared else []
+    for name in names:
+        if name == settings.DELIVER:
+            threads.append(Courier(stop))
+        elif name in of_their_own:
+            threads.append(QueueThreads([name], settings.QUEUE_THREADS[name], stop))
+    return threads

@@ -18,6 +18,7 @@ from django.db import connection
 from django.db.transaction import on_commit
 
 from ledger import seals, states
+from ledger.contracts import RequiredApprover
 from ledger.events import outbox
 from ledger.foundation import doorbell
 from ledger.foundation.postgres import (
@@ -57,19 +58,25 @@ def insert_all(
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_insert_sql(), values)
         inserted = cursor.fetchall()
-    tenants = {new.row.id: new.row.tenant for new in batch}
+    by_subject = {new.row.id: new for new in batch}
     for event_id, subject, owed, _ in inserted:
         ring = partial(
             doorbell.ring,
             event_id,
             subject,
-            tenants[subject],
+            by_subject[subject].row.tenant,
             move.kind,
             owed or (),
             is_first=True,
+            is_supervised=_is_supervised(by_subject[subject]),
         )
         on_commit(ring, robust=True)
     return {subject for _, subject, *_ in inserted}
+
+
+def _is_supervised(new: New) -> bool:
+    is_prepared: bool = new.row.state == State.PREPARED
+    return is_prepared and bool(new.row.required_approver == RequiredApprover.SUPERVISOR)
 
 
 def _array(rows: list[dict[str, Any]]) -> str:

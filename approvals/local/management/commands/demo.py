@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,7 @@ SUPERVISOR_TOKEN_FILE = embedded_services.HOME / "demo_supervisor_token"
 BOOKKEEPER_TOKEN_FILE = embedded_services.HOME / "demo_bookkeeper_token"
 # A tool over HTTP: a process that shares nothing with Assent but two addresses.
 HTTP_TOOL = ROOT / "examples" / "http_tool"
+LOGS = embedded_services.HOME / "log"
 # The git bus: its repository, and the clone of a participant that is a shell script.
 BUS, PARTNER = embedded_services.HOME / "bus.git", embedded_services.HOME / "partner"
 SCRIPTS = ROOT / "examples" / "git_participant"
@@ -109,9 +111,10 @@ class Command(up.Command):
         bookkeeper = ["examples/mcp_client.py", "forever"]
         bookkeeper += ["--token-file", str(BOOKKEEPER_TOKEN_FILE)]
         forever = ("/bin/sh", str(SCRIPTS / "forever.sh"), str(PARTNER), "partner_agent")
+        LOGS.mkdir(exist_ok=True)
         optional = [program("bookkeeper", bookkeeper, bare)] if has_mcp_server() else []
         optional += [Program("partner", forever, bare, ROOT)] if has_bus() else []
-        return [
+        stages = [
             [
                 program("sandbox", [*sandbox, "--data", data], bare),
                 program("billing", billing, bare),
@@ -130,6 +133,7 @@ class Command(up.Command):
                 *optional,
             ],
         ]
+        return [_into_files(stage) for stage in stages]
 
     def prepare(self) -> None:
         make_demo_data(TOKEN_FILE)
@@ -154,11 +158,17 @@ class Command(up.Command):
             f"  The sandbox   {os.environ['ASSENT_SANDBOX_URL']}\n"
             f"  HTTP tool     {os.environ['ASSENT_BILLING_URL']}\n"
             f"{bus}"
+            f"  What happens  tail -f {LOGS.relative_to(ROOT)}/*.log\n"
             "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n\n"
             f"    user   password    who\n{logins}\n\n"
             f"  Open {address}/ and sign in as alice.\n"
             "  Then approve the refund to Ana Ruiz, and watch its receipt appear.\n"
         )
+
+
+def _into_files(programs: list[Program]) -> list[Program]:
+    """Write what they print into files, so that addresses and logins stay on the screen."""
+    return [replace(each, log=LOGS / f"{each.name}.log") for each in programs]
 
 
 def has_mcp_server() -> bool:

@@ -95,7 +95,9 @@ class Command(BaseCommand):
 
     def _run(self, workers: int, *, is_own_database: bool) -> None:
         """Raises ``OldFolder``."""
-        ports = free_ports()
+        ports, told = free_ports()
+        if told:
+            self.stdout.write(told)
         environment = os.environ | self.environment(ports)
         prepared = subprocess.run(
             [sys.executable, "manage.py", self.name, "--prepare"],
@@ -112,7 +114,7 @@ class Command(BaseCommand):
         self.stdout.write("Starting. The address comes as soon as it can be opened.")
         welcome = partial(self._say_when_up, prepared.stdout, ports.web)
         threading.Thread(target=welcome, daemon=True).start()
-        Supervisor(self.stages(ports, workers, environment)).run()
+        Supervisor(self.stages(ports, workers, environment), is_quiet=True).run()
 
     def _say_when_up(self, text: str, port: int) -> None:
         """Print the address and the next steps, below what the start has printed."""
@@ -156,14 +158,16 @@ class Command(BaseCommand):
         if is_socket_mode and apps.is_installed(processes.SLACK.app):
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
+        # Of all that work, workers alone wait for a call that may take long.
+        patience_s = longest_call_s() + TO_RECORD_S
+        worker = replace(_program(processes.WORKER, environment), patience_s=patience_s)
         working = [
             *(_program(processes.SWEEPER, environment, name=f"sweeper-{i}") for i in (1, 2)),
             _program(processes.COURIER, environment),
             *([_program(processes.BUS, environment)] if has_bus() else []),
-            *(_program(processes.WORKER, environment, name=f"worker-{i}") for i in numbers),
+            *(replace(worker, name=f"worker-{i}") for i in numbers),
         ]
-        patience_s = longest_call_s() + TO_RECORD_S
-        return [[replace(each, patience_s=patience_s) for each in working], asking]
+        return [working, asking]
 
     def prepare(self) -> None:
         """Make everything that has to be there before the processes start."""
@@ -206,20 +210,33 @@ def _leave(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
-def free_ports() -> Ports:
-    """The usual ports, or the next free ones."""
-    wanted = {
-        "web": int(os.environ.get("ASSENT_PORT", "8000")),
-        "sandbox": int(os.environ.get("ASSENT_SANDBOX_PORT", "8002")),
-        "billing": int(os.environ.get("ASSENT_BILLING_PORT", "8003")),
-    }
-    taken: set[int] = set()
-    for name, port in wanted.items():
-        while port in taken or not is_free(port):
+USUAL_PORT = 8000
+
+
+def free_ports() -> tuple[Ports, str]:
+    """Ports, and a sentence if another one than usual is the address of the pages.
+
+    A port that was asked for is used or refused; for a usual one that is taken, the next free one
+    is. Raises ``CommandError``.
+    """
+    chosen: list[int] = []
+    for variable, asked, usual in (
+        ("ASSENT_PORT", os.environ.get("ASSENT_PORT"), USUAL_PORT),
+        ("ASSENT_SANDBOX_PORT", os.environ.get("ASSENT_SANDBOX_PORT"), 8002),
+        ("ASSENT_BILLING_PORT", os.environ.get("ASSENT_BILLING_PORT"), 8003),
+    ):
+        port = int(asked or usual)
+        if asked and not is_free(port):
+            raise CommandError(
+                f"{variable} is {port}, and another program on this machine listens there: "
+                "stop that program, or choose another port."
+            )
+        while port in chosen or not is_free(port):
             port += 1
-        wanted[name] = port
-        taken.add(port)
-    return Ports(**wanted)
+        chosen.append(port)
+    is_moved = "ASSENT_PORT" not in os.environ and chosen[0] != USUAL_PORT
+    told = f"Another program listens at port {USUAL_PORT}, so Assent is at port {chosen[0]}."
+    return Ports(*chosen), told if is_moved else ""
 
 
 def _listens(port: int) -> bool:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from approvals.slack import socket_mode
-from ledger.foundation import doorbell, liveness
+from ledger.foundation import doorbell, liveness, stopping
 from ledger.foundation.postgres import sessions
 from ledger.workers import refuse_if_unsafe
 
@@ -28,7 +26,5 @@ class Command(BaseCommand):
         sessions.bound("slack")
         doorbell.ring_in_background()
         liveness.show("slack")
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+        stop = stopping.on_signals()
         socket_mode.listen(stop)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -12,7 +10,7 @@ from django.db.models.functions import Now
 from a2a.doors.git_bus import listening
 from a2a.doors.git_bus.models import GitBus
 from a2a.doors.git_bus.turns import AT_ONCE, Turns
-from ledger.foundation import doorbell, liveness
+from ledger.foundation import doorbell, liveness, stopping
 from ledger.foundation.postgres import sessions
 from ledger.workers import refuse_if_unsafe
 
@@ -40,9 +38,7 @@ class Command(BaseCommand):
 
     def _listen(self) -> None:
         liveness.show("bus")
-        stop = threading.Event()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
+        stop = stopping.on_signals()
         self.stdout.write("Looking once a second which bus is due.")
         Turns().run(stop)
 

@@ -1,0 +1,43 @@
+"""One stop event for a process: whatever works in it looks at this one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import time
+
+DUPLICATE_WITHIN_S = 1.0  # `make` and a terminal may both send the same Ctrl-C
+
+
+def on_signals() -> threading.Event:
+    """The event that SIGINT and SIGTERM set from now on; a further signal ends the process.
+
+    A thread sets it: a handler that did so could wait for a lock that the thread it interrupts
+    holds. Call it once, in the main thread.
+    """
+    stop = threading.Event()
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _noted_by_the_thread)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    threading.Thread(target=_watch, args=(reader, writer, stop), name="stop", daemon=True).start()
+    return stop
+
+
+def _noted_by_the_thread(*_: object) -> None:
+    pass
+
+
+def _watch(reader: socket.socket, _writer: socket.socket, stop: threading.Event) -> None:
+    """The writer is only kept open."""
+    asked_at = 0.0
+    while True:
+        stops = {signal.SIGINT, signal.SIGTERM} & set(reader.recv(64))
+        if stops and not stop.is_set():
+            asked_at = time.monotonic()
+            stop.set()
+        elif stops and time.monotonic() - asked_at > DUPLICATE_WITHIN_S:
+            os._exit(1)
