@@ -74,7 +74,7 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
             await send({"type": "websocket.close"})
     elif (mounted := _mounted_at(scope["path"])) is not None:
         await mounted.application(scope, receive, send)
-    elif app.is_ours(scope["path"]):
+    elif app.is_ours(scope):
         await app.application()(scope, receive, send)
     elif scope["method"] == "POST" and _hashes(scope["path"]):
         # Where it has to wait, it is refused without looking at the password.

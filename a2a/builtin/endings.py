@@ -14,7 +14,8 @@ from a2a.models import ASSENT, Task
 def complete(task: Task, result: dict[str, Any], artifact_id: str, name: str) -> None:
     """Complete the task with a result that is also its artifact. Raises ``TaskNotPossible``."""
     plain = _plain(result)
-    artifact = tasks.WholeArtifact(artifact_id, name, [{"data": plain}])
+    parts = tasks.result_parts(plain, reads_text=bool(task.reads_text))
+    artifact = tasks.WholeArtifact(artifact_id, name, parts)
     tasks.finish(task.pk, by=ASSENT, via=VIA, result=plain, artifacts=[artifact])
 
 

@@ -25,6 +25,13 @@ PATH = "/.well-known/agent-card.json"
 JWKS_PATH = "/.well-known/jwks.json"
 CACHE_S = 300
 MODES = ["application/json", "text/plain"]
+ONLY_IN_V03 = (
+    "url",
+    "protocolVersion",
+    "preferredTransport",
+    "security",
+    "supportsAuthenticatedExtendedCard",
+)
 # The public card is made of what stands in these files.
 SOURCES = [
     Path(__file__),
@@ -79,6 +86,21 @@ def changed_at() -> datetime:
 
 def v03_card(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
     return sdk.v03_card(card, address=f"{_base(skill)}/v0.3")
+
+
+def for_every_version(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
+    """The card with the members that clients of 0.3 need beside those of 1.0.
+
+    Clients of 1.0 ignore what they do not know, and the signature does not cover it.
+    """
+    body, old = as_json(card), v03_card(card, skill)
+    schemes = body["securitySchemes"]
+    return body | {
+        **{name: old[name] for name in ONLY_IN_V03},
+        "securitySchemes": {
+            name: old_form | schemes[name] for name, old_form in old["securitySchemes"].items()
+        },
+    }
 
 
 def _base(skill: str) -> str:

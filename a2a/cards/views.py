@@ -17,7 +17,8 @@ from ledger.api.http import not_authenticated
 @require_safe
 def card(request: HttpRequest, skill: str = "") -> HttpResponse:
     agent_card, is_public = _card_for(request, skill)
-    return _cached(request, cards.as_json(agent_card), cards.etag_of(agent_card), is_public)
+    body = cards.for_every_version(agent_card, skill)
+    return _cached(request, body, cards.etag_of(agent_card), is_public)
 
 
 @require_safe

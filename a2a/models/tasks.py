@@ -126,6 +126,10 @@ class Task(models.Model):
     payload_hash = models.CharField(max_length=64)
     envelope_message_id = models.CharField(max_length=200, blank=True)
     card_version = models.CharField(max_length=50, blank=True)
+    reads_text = models.BooleanField(
+        null=True,
+        help_text="The client wrote, or accepts, text: results begin with one. Empty: not known.",
+    )
 
     # How far it is, and why it stopped.
     stage = models.CharField(max_length=200, blank=True)

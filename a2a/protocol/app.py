@@ -71,9 +71,11 @@ def application() -> Any:
     return Doorkeeper(routed)
 
 
-def is_ours(path: str) -> bool:
-    """True if the path is one of these endpoints; the cards beside them are Django's."""
-    path = address_of_all(path)[0]
+def is_ours(scope: Any) -> bool:
+    """True if the request is for one of these endpoints; the cards beside them are Django's."""
+    path = address_of_all(scope["path"])[0]
+    if path.rstrip("/") == V03 and scope["method"] in {"GET", "HEAD"}:
+        return False  # the card
     return path.rstrip("/") in {V1, V03} or path == REST or path.startswith(f"{REST}/")
 
 

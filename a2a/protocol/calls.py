@@ -50,4 +50,5 @@ def submission_of(call: Call) -> Submission:
         key=call.key,
         address=call.skill,
         references=message.get("referenceTaskIds", []),
+        accepted_modes=call.params.get("configuration", {}).get("acceptedOutputModes", []),
     )

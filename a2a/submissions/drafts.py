@@ -63,6 +63,8 @@ class Submission:
     references: list[str] = field(default_factory=list)
     # Who answers the questions of its worker, where that names nobody; see ``answerers``.
     may_answer: list[str] = field(default_factory=list)
+    # The result is to begin with a text that a person can read.
+    reads_text: bool = False
 
     def fingerprint(self) -> str:
         """Equal for two requests that count as the same one, repeated."""
@@ -178,6 +180,7 @@ class Draft:
             envelope_message_id="" if is_duplicate else self.envelope_message_id,
             payload_hash=submission.fingerprint(),
             card_version=submission.card_version,
+            reads_text=submission.reads_text,
             expires_at=self.expires_at,
             retain_until=timezone.now() + retention_of(skill),
             **_owner(request),

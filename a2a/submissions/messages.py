@@ -20,12 +20,14 @@ def from_message(
     key: str,
     address: str,
     references: Sequence[str] = (),
+    accepted_modes: Sequence[str] = (),
 ) -> Submission:
     """The demand of a message. ``key`` is the Idempotency-Key header, ``address`` the skill's.
 
     The metadata may hold the idempotency key and the version of the card as well. ``references``
-    are ids of tasks; one that can be revised is the one to revise. Raises
-    ``InvalidRequest`` when the message and its address name different skills.
+    are ids of tasks; one that can be revised is the one to revise. ``accepted_modes`` are media
+    types that the client takes. Raises ``InvalidRequest`` when the message and its address name
+    different skills.
     """
     metadata = {name: value for name, value in metadata.items() if name != ENVELOPE_EXTENSION}
     skill, value = addressing.read(parts, metadata, envelope)
@@ -42,4 +44,12 @@ def from_message(
         idempotency_key=idempotency_key,
         card_version=card_version,
         references=list(references),
+        reads_text=_reads_text(parts, accepted_modes),
     )
+
+
+def _reads_text(parts: list[Part], accepted_modes: Sequence[str]) -> bool:
+    """True for a client that accepts text; one that says nothing reads what it writes."""
+    if accepted_modes:
+        return any(str(mode).startswith(("text", "*")) for mode in accepted_modes)
+    return all("text" in part for part in parts)

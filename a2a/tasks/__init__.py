@@ -25,6 +25,7 @@ from a2a.tasks.endings import (
 )
 from a2a.tasks.families import MOST_READ, Relative, family_of
 from a2a.tasks.leases import claim, claim_task, heartbeat, held_by, lost_or_missing, put_back
+from a2a.tasks.plain_texts import result_parts, text_of
 from a2a.tasks.progress import (
     add_message,
     await_sign_off,
@@ -70,7 +71,9 @@ __all__ = [
     "report_note",
     "request_key",
     "require_submitter",
+    "result_parts",
     "resume",
+    "text_of",
     "time_out",
     "visible",
 ]

@@ -18,6 +18,7 @@ from a2a.states import TaskReasons, TaskState
 from a2a.tasks import leases, withdrawals
 from a2a.tasks.artifacts import WholeArtifact, add_artifact, put_artifact
 from a2a.tasks.leases import LEASE_LIVES, advance_as_holder, held_by, lost_or_missing
+from a2a.tasks.plain_texts import result_parts
 from a2a.tasks.transitions import ALWAYS, advance
 from a2a.validation import refuse_unstorable
 from ledger.contracts import json_schemas
@@ -57,7 +58,7 @@ def complete(
                 fencing_token=fencing_token,
                 artifact_id="result",
                 name="Result",
-                parts=[{"data": result}],
+                parts=result_parts(result, reads_text=bool(task and task.reads_text)),
                 via=via,
             )
         return advance_as_holder(

@@ -8,13 +8,17 @@ from typing import Any
 from uuid import UUID
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
+from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import FINAL, TaskEventKind, TaskState
+from a2a.tasks import text_of
 from a2a.wire.plain_json import outcome_of_row, question_as_json, reason_and_details, reason_as_json
 from ledger.api import render_token
+from ledger.api.http import address_of
 from ledger.models import Event
 
 # Key of Assent's own facts about a task, in its metadata.
 FACTS = "urn:assent:a2a:task:1"
+LONGEST_IN_STATUS = 10_000  # characters; the artifact has all of a result
 Json = dict[str, Any]
 
 
@@ -86,7 +90,7 @@ def facts_of(task: Task) -> Json:
 def status_to_json(task: Task, question: Question | None) -> Json:
     parts: list[Json] = []
     if question is not None and task.state == TaskState.INPUT_REQUIRED:
-        parts = [{"text": question.text}, {"data": _question_data(question)}]
+        parts = [{"text": _asked(question, task)}, {"data": _question_data(question)}]
     elif task.state == TaskState.AUTH_REQUIRED and task.transaction is not None:
         token = json.loads(render_token(task.transaction, None))
         parts = [
@@ -98,10 +102,30 @@ def status_to_json(task: Task, question: Question | None) -> Json:
         parts = [{"text": f"The content of this task was erased on {at} under retention."}]
     elif reason := reason_as_json(task):
         parts = [{"text": task.reason}, {"data": {"reason": reason}}]
+    elif text := _result_in_words(task):
+        parts = [{"text": text}]
     elif task.note or task.stage:
         parts = [{"text": task.note or task.stage}]
     state = state_for_client(task, question)
     return _status(task, state, task.updated_at, parts, f"status-{task.pk}")
+
+
+def _asked(question: Question, task: Task) -> str:
+    """The question, and where people answer it if the client does not."""
+    if question.is_for_client_of(task):
+        return question.text
+    address = address_of(f"/questions/{question.pk}/")
+    asked = f"A person was asked: {address}"
+    # The client's own question is known to it.
+    return asked if task.skill_slug == ASK_A_PERSON.id else f"{asked}\n{question.text}"
+
+
+def _result_in_words(task: Task) -> str:
+    """The text that the result begins with, for clients that read the last status only."""
+    if task.state != TaskState.COMPLETED or not task.reads_text or task.result is None:
+        return ""
+    text = text_of(task.result)
+    return text if len(text) <= LONGEST_IN_STATUS else f"{text[:LONGEST_IN_STATUS]}…"
 
 
 def _question_data(question: Question) -> Json:
@@ -191,7 +215,7 @@ def event_to_json(
         flags = {"append": details["append"], "lastChunk": details["last"]}
         return {"artifactUpdate": {**ids, "artifact": artifact_to_json(added), **flags}}
     question = _question_asked(event, details, questions)
-    parts = _parts_of(event, question)
+    parts = _parts_of(event, task, question)
     is_for_people = question is not None and not question.is_for_client_of(task)
     state = TaskState.WORKING if is_for_people else event.to_state
     status = _status(task, state, event.at, parts, f"event-{task.pk}-{event.seq}")
@@ -209,11 +233,13 @@ def _question_asked(
     return None if question_id is None else questions.get(question_id)
 
 
-def _parts_of(event: Event, question: Question | None) -> list[Json]:
+def _parts_of(event: Event, task: Task, question: Question | None) -> list[Json]:
     reason, details = reason_and_details(event)
     if event.kind == TaskEventKind.ASKED:
         form = [{"data": _question_data(question)}] if question else []
-        return [{"text": event.reason}, *form]
+        return [{"text": _asked(question, task) if question else event.reason}, *form]
+    if event.to_state == TaskState.COMPLETED and (text := _result_in_words(task)):
+        return [{"text": text}]
     if event.kind == TaskEventKind.PROGRESSED:
         text = details.get("message") or details.get("stage") or ""
         return [*([{"text": text}] if text else []), {"data": {"progress": details}}]

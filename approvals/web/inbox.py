@@ -11,7 +11,9 @@ from django.http import (
     HttpResponse,
 )
 from django.shortcuts import render
+from django.urls import resolve, reverse
 from django.utils import timezone
+from django.utils.cache import patch_vary_headers
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET, require_safe
 
@@ -68,8 +70,19 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
 
 
 def inbox_view(request: HttpRequest) -> HttpResponse:
-    """The whole page, or just the list for the script that keeps it live."""
+    """The whole page, or just the list for the script that keeps it live.
+
+    An agent's client that knows nothing but the origin is given the agent card.
+    """
+    if request.accepts("application/json") and not request.accepts("text/html"):
+        return _agent_card(request)
     return inbox_list(request) if wants_fragment(request) else inbox_page(request)
+
+
+def _agent_card(request: HttpRequest) -> HttpResponse:
+    response: HttpResponse = resolve(reverse("a2a:card")).func(request)
+    patch_vary_headers(response, ["Accept"])
+    return response
 
 
 @login_required

@@ -14,6 +14,7 @@ from a2a.utils.signing import create_signature_verifier
 from a2a.cards import cards
 from a2a.models import Skill
 from a2a.validation import SKILLS_EXTENSION
+from a2a.wire import sdk
 from ledger.models import Scope
 from tests.a2a.test_protocol import Peer
 
@@ -114,3 +115,32 @@ def test_the_card_of_the_plain_dialect_names_its_scheme_in_lower_case_as_its_cli
     card = client.get("/api/v1/.well-known/agent-card.json").json()
 
     assert card["authentication"]["schemes"] == ["bearer"]
+
+
+def test_a_client_of_version_0_3_reads_the_card_at_the_origin(client):
+    card = sdk.v03_types.AgentCard.model_validate(client.get(PATH).json())
+
+    old = client.get("/.well-known/agent.json").json()
+    expected = sdk.v03_types.AgentCard.model_validate(old)
+    # The signature is that of 1.0, whose extensions leave out what is false.
+    but = {"signatures", "capabilities"}
+    assert card.model_dump(exclude=but) == expected.model_dump(exclude=but)
+
+
+@pytest.mark.parametrize("path", ["/a2a/v0.3", "/a2a/v0.3/", "/a2a/skills/ask_a_person/v0.3"])
+def test_the_address_of_version_0_3_answers_a_get_with_its_card(path, orchestrator):
+    peer = Peer(orchestrator, Scope.SUBMIT)
+
+    answer = peer.http("GET", path)
+
+    assert answer.status_code == 200
+    assert answer.json()["url"].endswith(path.rstrip("/"))
+    assert answer.json()["protocolVersion"] == "0.3"
+
+
+def test_the_origin_gives_json_to_who_asks_for_it_and_the_desk_to_people(client):
+    card = client.get("/", headers={"Accept": "application/json"})
+    assert card.json() == client.get(PATH).json()
+    assert "Accept" in card["Vary"], "else a cache would give it to people"
+    for accept in ("text/html,*/*;q=0.8", "*/*"):
+        assert client.get("/", headers={"Accept": accept})["Location"].startswith("/sign-in/")

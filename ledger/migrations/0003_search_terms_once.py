@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     """The terms of a transaction are a set: none is tested and written twice when it ends."""
 
     dependencies = [
-        ("ledger", "0001_tables"),
+        ("ledger", "0002_keeper_may_sign"),
     ]
 
     operations = [
