@@ -22,7 +22,7 @@ from ledger.events import outbox
 from ledger.foundation import doorbell
 from ledger.models import Delivery, Tenant, Transaction
 from ledger.workers import jobs
-from ledger.workers.queues import work
+from ledger.workers.queues import work_off
 from tests.fake_slack import FakeSlack, Message, SlackUser, Team
 
 CHANNEL = "C0FINANCE"
@@ -108,7 +108,7 @@ def settle() -> None:
     """Do all the work that is due now, as the workers and the sweeper would."""
     queues = [django_rq.get_queue(name) for name in django_settings.RQ_QUEUES]
     while True:
-        work(list(django_settings.RQ_QUEUES), burst=True)
+        work_off(list(django_settings.RQ_QUEUES))
         due = outbox.overdue()
         for delivery_id in due:
             outbox.deliver(delivery_id)
