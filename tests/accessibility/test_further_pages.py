@@ -29,7 +29,7 @@ def assert_clean(page):
 
 @pytest.mark.parametrize("action", ["rotate", "revoke"])
 def test_the_question_before_tokens_end(action, scene, product, page_of):
-    page = page_of("keeper")
+    page = page_of("admin")
     page.goto(product.url + TOKENS)
     page.locator("input.action-select").first.check()
     page.select_option("select[name=action]", action)
@@ -40,7 +40,7 @@ def test_the_question_before_tokens_end(action, scene, product, page_of):
 
 
 def test_a_token_that_was_just_issued(scene, product, page_of):
-    page = page_of("keeper")
+    page = page_of("admin")
     page.goto(f"{product.url}{TOKENS}add/")
     page.select_option("select[name=agent]", index=1)
     page.locator("input[name=_save]").click()

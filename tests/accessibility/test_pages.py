@@ -15,8 +15,8 @@ pytestmark = [
 ]
 # Each page is read by the first of them who may.
 READERS = {
-    "desk": ("anonymous", "approver", "operator", "keeper"),
-    "admin": ("keeper", "superuser"),
+    "desk": ("anonymous", "approver", "operator", "admin"),
+    "admin": ("admin", "superuser"),
 }
 # Pages of a package, for superusers; what machines read; what is downloaded.
 NOT_OURS = ("/admin/rq/", "/admin/jsi18n", "/api/v1/openapi", "/.well-known/", "/a2a/", "/log/")
