@@ -51,7 +51,7 @@ OF_ALL_APPS = [
 ]
 TESTS_OF_APPS = {
     "a2a.doors.git_bus": ["a2a/git_bus"],
-    "a2a.doors.humanlayer": ["humanlayer", "e2e/test_humanlayer.py"],
+    "a2a.doors.humanlayer": ["humanlayer", "e2e/test_humanlayer.py", "ledger/test_handed_over.py"],
     "a2a.doors.mcp_server": ["mcp"],
     "approvals.conformance": ["http_tools/test_conformance.py"],
     "approvals.insight": ["approvals/test_insight.py"],
