@@ -1,9 +1,10 @@
-"""Two roles in PostgreSQL: an owner that migrates, and the application, which may do less.
+"""Roles in PostgreSQL: an owner that migrates, the application, which may do less, and the log's.
 
 The application may append to what proves the past and change none of it: no UPDATE or DELETE of
-events, decisions and checkpoints (but for the reasons that retention empties), no TRUNCATE, no DDL,
-no trigger turned off. ``RIGHTS`` is the whole list; a table that is not in it does not exist for
-the application.
+events and decisions (but for the reasons that retention empties), no TRUNCATE, no DDL, no trigger
+turned off, and no event with an id of its choice. ``RIGHTS`` is the whole list; a table that is
+not in it does not exist for the application. The sweeper connects as the role of the log, which
+may besides write what is in ``LOG``: so no other process can put an end to the log.
 """
 
 from __future__ import annotations
@@ -22,18 +23,23 @@ from psycopg import sql
 
 READ = "SELECT"
 APPEND = "SELECT, INSERT"
+# By column, without the id: the log covers events in the order of ids that the database gives.
+EVENTS = (
+    "SELECT, UPDATE (reason, reason_source), INSERT (subject, transaction_id, tenant, seq, kind,"
+    " from_state, to_state, principal, principal_name, via, reason, reason_source, reason_digest,"
+    " details, at, previous_hash, hash)"
+)  # a trigger lets reasons be emptied when retention is over
 ERASE = "SELECT, INSERT, UPDATE (reason)"  # a trigger lets it be emptied when retention is over
-ERASE_SOURCE = "SELECT, INSERT, UPDATE (reason, reason_source)"  # as ERASE
 KEEP = "SELECT, INSERT, UPDATE"
 CHANGE = "SELECT, INSERT, UPDATE, DELETE"
 
 RIGHTS = {
     # What proves the past.
-    "ledger_event": ERASE_SOURCE,
+    "ledger_event": EVENTS,
     "ledger_decision": ERASE,
-    "ledger_checkpoint": APPEND,
-    "ledger_cosignature": APPEND,
-    "ledger_tile": KEEP,  # grows; a trigger lets nothing in it change
+    "ledger_checkpoint": READ,
+    "ledger_cosignature": READ,
+    "ledger_tile": READ,
     "ledger_policydocument": APPEND,
     "ledger_toolversion": APPEND,
     "ledger_reading": APPEND,
@@ -103,6 +109,11 @@ RIGHTS = {
     "django_session": CHANGE,
     "django_migrations": READ,
 }
+LOG = {
+    "ledger_checkpoint": APPEND,
+    "ledger_cosignature": APPEND,
+    "ledger_tile": KEEP,  # grows; a trigger lets nothing in it change
+}
 OF_OPTIONAL_APPS = {
     "a2a.doors.git_bus": {
         "git_bus_gitbus": KEEP,
@@ -113,9 +124,25 @@ OF_OPTIONAL_APPS = {
 }
 
 
-def application_role() -> str:
-    """The processes' role; empty when they use the owner's own (tests, a first look)."""
-    return str(settings.DATABASES["default"]["USER"]) if settings.OWNER_DATABASE_URL else ""
+def give_rights_to_all() -> None:
+    """To the processes' roles; to none where they use the owner's own (tests, a first look).
+
+    Where the log has no role of its own, the application keeps it.
+    """
+    if not settings.OWNER_DATABASE_URL:
+        return
+    application = dj_database_url.parse(settings.DATABASE_URL)
+    if not settings.LOG_DATABASE_URL:
+        give_rights(application["USER"], application["PASSWORD"], keeps_log=True)
+        return
+    log = dj_database_url.parse(settings.LOG_DATABASE_URL)
+    if log["USER"] == application["USER"]:
+        raise ImproperlyConfigured(
+            f"DATABASE_URL and ASSENT_LOG_DATABASE_URL name the same role, {log['USER']}. Name "
+            "another one for the log; nothing was granted."
+        )
+    give_rights(application["USER"], application["PASSWORD"], keeps_log=False)
+    give_rights(log["USER"], log["PASSWORD"], keeps_log=True)
 
 
 @contextmanager
@@ -137,8 +164,10 @@ def as_owner() -> Iterator[None]:
         connection.settings_dict = before
 
 
-def give_rights(role: str, password: str = "") -> None:
+def give_rights(role: str, password: str = "", *, keeps_log: bool) -> None:
     """Make the role, if there is none, and let it do what ``RIGHTS`` says and nothing else.
+
+    One that ``keeps_log`` may do what ``LOG`` says as well.
 
     Raises ``ImproperlyConfigured`` for a role that would not be bound by them.
     """
@@ -151,7 +180,8 @@ def give_rights(role: str, password: str = "") -> None:
             "REVOKE ALL ON ALL TABLES IN SCHEMA {schema} FROM {role}",
         ):
             _execute(cursor, sql.SQL(text).format(**names))
-        for table, rights in {**RIGHTS, **of_optional_apps(), **of_tool_apps()}.items():
+        log = LOG if keeps_log else {}
+        for table, rights in {**RIGHTS, **of_optional_apps(), **of_tool_apps(), **log}.items():
             grant = sql.SQL("GRANT {rights} ON {schema}.{table} TO {role}")
             which = {"rights": sql.SQL(rights), "table": sql.Identifier(table)}
             _execute(cursor, grant.format(**which, **names))

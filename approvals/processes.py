@@ -41,7 +41,7 @@ class Process:
 MIGRATE = Process(
     "migrate",
     ("manage.py", "migrate", "--noinput"),
-    secrets=frozenset({"ASSENT_OWNER_DATABASE_URL"}),
+    secrets=frozenset({"ASSENT_OWNER_DATABASE_URL", "ASSENT_LOG_DATABASE_URL"}),
 )
 # Pages, REST, A2A, WebSocket and long-polls at one origin (docs/decisions/one-origin.md).
 # Of the requests that granian takes at once, nearly all only wait.
@@ -65,7 +65,11 @@ COURIER = Process(
     queues=tuple(name for name in COURIER_QUEUES if name != DELIVER),
     secrets=frozenset({"ASSENT_VAPID_KEY"}),
 )
-SWEEPER = Process("sweeper", ("manage.py", "sweep"), secrets=frozenset({"ASSENT_AUDIT_KEY"}))
+SWEEPER = Process(
+    "sweeper",
+    ("manage.py", "sweep"),
+    secrets=frozenset({"ASSENT_AUDIT_KEY", "ASSENT_LOG_DATABASE_URL"}),
+)
 # For Socket Mode only.
 SLACK = Process("slack", ("manage.py", "slack_listen"), app="approvals.slack")
 # The git program on repositories of strangers: in a process that serves nothing else.
@@ -73,7 +77,7 @@ BUS = Process("bus", ("manage.py", "bus", "listen"), app="a2a.doors.git_bus")
 
 EXIT_OTHER_VERSION = 65  # of ``MIGRATE``; EX_DATAERR of sysexits.h
 PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK, BUS)
-SECRETS_OF_ONE = frozenset[str]().union(*(process.secrets for process in PROCESSES))
+SECRETS_OF_SOME = frozenset[str]().union(*(process.secrets for process in PROCESSES))
 
 
 def run_by(arguments: Sequence[str]) -> Process | None:
@@ -87,7 +91,7 @@ def run_by(arguments: Sequence[str]) -> Process | None:
 
 def withheld_from(process: Process | None) -> frozenset[str]:
     """Variables that are the secrets of other processes; ``None`` has no secrets of its own."""
-    return SECRETS_OF_ONE - (process.secrets if process is not None else frozenset())
+    return SECRETS_OF_SOME - (process.secrets if process is not None else frozenset())
 
 
 def environment_of(process: Process | None, environment: Mapping[str, str]) -> dict[str, str]:

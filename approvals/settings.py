@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from decimal import Decimal
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -135,9 +136,14 @@ TEMPLATES = [
 DATABASE_URL = text("DATABASE_URL", "postgresql:///assent")
 # The role that migrates. The processes are the one in DATABASE_URL, which may change less.
 OWNER_DATABASE_URL = text("ASSENT_OWNER_DATABASE_URL")
+# The sweeper's role: the only one that may write checkpoints, tiles and cosignatures.
+LOG_DATABASE_URL = text("ASSENT_LOG_DATABASE_URL")
+KEEPS_LOG = processes.run_by(sys.argv[1:]) is processes.SWEEPER
 DATABASES = {
     "default": dj_database_url.parse(
-        DATABASE_URL, engine="ledger.foundation.postgres.backend", conn_max_age=600
+        (KEEPS_LOG and LOG_DATABASE_URL) or DATABASE_URL,
+        engine="ledger.foundation.postgres.backend",
+        conn_max_age=600,
     )
 }
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False

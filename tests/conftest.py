@@ -108,7 +108,8 @@ def django_db_keepdb() -> bool:
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: Any) -> None:
     with django_db_blocker.unblock():
-        database_roles.give_rights(embedded_services.APPLICATION)
+        database_roles.give_rights(embedded_services.APPLICATION, keeps_log=False)
+        database_roles.give_rights(embedded_services.LOG, keeps_log=True)
     tables.after_tests_that_commit()
 
 

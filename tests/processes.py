@@ -20,6 +20,7 @@ from django.conf import settings
 from django.db import connection
 
 from approvals.local import embedded_services
+from approvals.local.embedded_services import as_role
 from approvals.processes import BUS, COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
 from tests import services
 
@@ -53,10 +54,10 @@ class Product:
         self.root = ROOT  # of the code that the processes run
         self.logs = Path(tempfile.mkdtemp(prefix="assent-logs-"))
         name = connection.settings_dict["NAME"]
+        owner = os.environ["DATABASE_URL"].replace("/assent?", f"/{name}?")
         self.environment = os.environ | {
-            "DATABASE_URL": embedded_services.as_application(
-                os.environ["DATABASE_URL"].replace("/assent?", f"/{name}?")
-            ),
+            "DATABASE_URL": as_role(owner, embedded_services.APPLICATION),
+            embedded_services.LOG_URL: as_role(owner, embedded_services.LOG),
             "ASSENT_PUBLIC_URL": self.url,
             "ASSENT_LIVE_URL": f"http://localhost:{self.live_port}",
             "ASSENT_SANDBOX_URL": self.sandbox_url,

@@ -35,7 +35,9 @@ from ledger.foundation.crypto.signing_keys import public_vapid_key
 HOME = Path(__file__).resolve().parents[2] / ".assent"
 GIVEN = dict(os.environ)  # without the keys and the addresses that are added below
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
+LOG_URL = "ASSENT_LOG_DATABASE_URL"
 APPLICATION = "assent_app"  # the role of the processes in our own PostgreSQL
+LOG = "assent_log"  # the sweeper's
 RESTART_AFTER_S = 0.2
 STOPS_WITHIN_S = 1.0  # it stores nothing, so one that hangs may be killed
 RECOVERY_S = 60.0
@@ -83,7 +85,8 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
         if "DATABASE_URL" not in os.environ:
             owner = start_postgres(home / "postgres", stack)
             started[OWNER_URL] = owner
-            started["DATABASE_URL"] = as_application(owner)
+            started["DATABASE_URL"] = as_role(owner, APPLICATION)
+            started[LOG_URL] = as_role(owner, LOG)
         if "REDIS_URL" not in os.environ:
             started["REDIS_URL"] = start_redis(home, stack, keep=True)
         os.environ.update(started)
@@ -125,9 +128,9 @@ def _after_recovery(step: Callable[[], Any]) -> Any:
             time.sleep(1)
 
 
-def as_application(owner_url: str) -> str:
-    """The URL of the same database for the role with fewer rights, which ``migrate`` makes."""
-    return owner_url.replace("://postgres", f"://{APPLICATION}", 1)
+def as_role(owner_url: str, role: str) -> str:
+    """The URL of the same database for a role with fewer rights, which ``migrate`` makes."""
+    return owner_url.replace("://postgres", f"://{role}", 1)
 
 
 class RedisServer:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import django_rq
 from django.conf import settings
-from django.db.models import Count, Max, Min, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Min, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from redis import RedisError
 
@@ -24,12 +24,12 @@ from ledger import workers
 from ledger.api.waiting import waiters
 from ledger.foundation import liveness
 from ledger.models import (
-    Checkpoint,
     Delivery,
     DeliveryState,
     Event,
     Transaction,
 )
+from ledger.proof.log import checkpoints
 from ledger.states import State
 
 
@@ -56,15 +56,14 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
         "queue",
         [(queue, age(since) or 0.0) for queue, since in _oldest_work()],
     )
-    last = Checkpoint.objects.aggregate(at=Max("at"), upto=Max("upto_event"))
+    last = checkpoints.latest()
     yield single(
-        "assent_checkpoint_age_seconds", "Since the last audit checkpoint.", age(last["at"])
+        "assent_checkpoint_age_seconds", "Since the last audit checkpoint.", age(last and last.at)
     )
-    first_after = Event.objects.filter(pk__gt=last["upto"] or 0).order_by("pk")
     yield single(
         "assent_events_uncovered_seconds",
         "Age of the oldest event that is under no checkpoint.",
-        age(first_after.values_list("at", flat=True).first()) or 0.0,
+        age(checkpoints.uncovered_since()) or 0.0,
     )
     yield labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())
     yield labelled("assent_processes", "Processes that live.", "kind", _processes())

@@ -14,7 +14,7 @@ from approvals.local.embedded_services import redis_server
 from bench.chaos.programs import Program
 
 ROOT = Path(__file__).resolve().parents[2]
-SUPERUSER, APPLICATION, DATABASE = "postgres", "assent_app", "assent"
+SUPERUSER, APPLICATION, LOG, DATABASE = "postgres", "assent_app", "assent_log", "assent"
 
 
 def binaries() -> Path:

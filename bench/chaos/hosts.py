@@ -109,13 +109,11 @@ def start(folder: Path, seed: int, stack: ExitStack) -> Installation:
     _start_engines(here, here.hosts, stack)
     here.outside_url = f"http://{address('outside')}:{PORTS['outside']}"
     here.webs = [f"http://{address(name)}:{PORTS['web']}" for name in ("web-1", "web-2")]
-    database = engines.url(address("database"), PORTS["database"], engines.APPLICATION)
+    shared = {"REDIS_URL": here.redis_url, "CHAOS_OUTSIDE_URL": here.outside_url}
     addresses = {
-        "DATABASE_URL": database,
-        "REDIS_URL": here.redis_url,
-        "CHAOS_OUTSIDE_URL": here.outside_url,
+        kind: shared | {"DATABASE_URL": _database(installation.role_of(kind))} for kind in KINDS
     }
-    here.environment = installation.environment("http://localhost", dict.fromkeys(KINDS, addresses))
+    here.environment = installation.environment("http://localhost", addresses)
     allowed = ",".join(["localhost", *map(address, ("web-1", "web-2"))])
     here.environment |= {"ASSENT_ALLOWED_HOSTS": allowed}
     installation.start_outside(
@@ -125,6 +123,10 @@ def start(folder: Path, seed: int, stack: ExitStack) -> Installation:
     _start_product(here, here.hosts, stack)
     installation.wait_until_up(here)
     return here
+
+
+def _database(role: str) -> str:
+    return engines.url(address("database"), PORTS["database"], role)
 
 
 def _start_engines(here: Installation, hosts: Hosts, stack: ExitStack) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from approvals import processes
-from approvals.local.embedded_services import as_application
+from approvals.local.embedded_services import as_role
 from approvals.processes import Process, environment_of
 from bench.chaos import engines
 from bench.chaos.disk import Disk, no_disk, small_disk
@@ -137,10 +137,14 @@ def _addresses(here: Installation, kind: str) -> dict[str, str]:
     assert here.links is not None
     port = {service: here.links.ports[f"{kind} {service}"] for service in SERVICES}
     return {
-        "DATABASE_URL": engines.url("127.0.0.1", port["postgres"], engines.APPLICATION),
+        "DATABASE_URL": engines.url("127.0.0.1", port["postgres"], role_of(kind)),
         "REDIS_URL": f"redis://127.0.0.1:{port['redis']}/0",
         "CHAOS_OUTSIDE_URL": f"http://127.0.0.1:{port['outside']}",
     }
+
+
+def role_of(kind: str) -> str:
+    return engines.LOG if kind == processes.SWEEPER.name else engines.APPLICATION
 
 
 def environment(public_url: str, addresses: dict[str, dict[str, str]]) -> dict[str, str]:
@@ -196,10 +200,10 @@ def _start_process(
 
 def prepare(here: Installation) -> None:
     """Migrate, and make tenant, people and agents: as ``manage.py`` in a process of its own."""
-    application = as_application(here.owner_url)
     environment = here.environment | {
         "ASSENT_OWNER_DATABASE_URL": here.owner_url,
-        "DATABASE_URL": application,
+        "ASSENT_LOG_DATABASE_URL": as_role(here.owner_url, engines.LOG),
+        "DATABASE_URL": as_role(here.owner_url, engines.APPLICATION),
         "REDIS_URL": here.redis_url,
     }
     engines.run_manage(environment, "migrate", "--noinput", "-v", "0")

@@ -133,12 +133,18 @@ def check_database() -> None:
 def _dangers_of_database_role(connection: Any) -> Iterator[tuple[str, str]]:
     with connection.cursor() as cursor:
         cursor.execute(_MAY_REWRITE)
-        user, may_rewrite = cursor.fetchone()
+        user, may_rewrite, may_end_log = cursor.fetchone()
     if may_rewrite:
         yield (
             f"The database role {user} may change the audit log.",
             "Let the owner's role migrate (ASSENT_OWNER_DATABASE_URL) and name another one in "
             "DATABASE_URL.",
+        )
+    elif may_end_log and not settings.KEEPS_LOG:
+        yield (
+            f"The database role {user} may write checkpoints, and so put an end to the audit log.",
+            "Name another role in ASSENT_LOG_DATABASE_URL, for `migrate` and the sweeper alone, "
+            "and migrate.",
         )
 
 
@@ -163,7 +169,8 @@ def _dangers_of_sessions(connection: Any) -> Iterator[tuple[str, str]]:
 
 _MAY_REWRITE = """
     SELECT current_user, rolsuper
-        OR coalesce(has_table_privilege(to_regclass('ledger_event'), 'UPDATE'), false)
+        OR coalesce(has_table_privilege(to_regclass('ledger_event'), 'UPDATE'), false),
+        coalesce(has_table_privilege(to_regclass('ledger_checkpoint'), 'INSERT'), false)
     FROM pg_roles WHERE rolname = current_user
 """
 

@@ -110,8 +110,8 @@ def test_compose_gives_a_secret_to_its_own_process_alone():
 
     for process in processes.PROCESSES:
         environment = services[process.name]["environment"]
-        withheld = {name for name in processes.SECRETS_OF_ONE if environment.get(name) == ""}
-        assert withheld == processes.SECRETS_OF_ONE - process.secrets, process.name
+        withheld = {name for name in processes.SECRETS_OF_SOME if environment.get(name) == ""}
+        assert withheld == processes.SECRETS_OF_SOME - process.secrets, process.name
 
 
 def test_every_queue_has_its_job_and_one_process_that_serves_it():

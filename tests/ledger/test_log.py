@@ -355,6 +355,57 @@ def test_nothing_is_signed_that_contradicts_what_was_published(events, forge):
     assert not Tile.objects.exists()
 
 
+def signed_by(seed: str, size: int, upto: int) -> Checkpoint:
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(seed))
+    head = TreeHead("localhost:8000/log", size, bytes(32))
+    return Checkpoint.objects.create(
+        size=size,
+        upto_event=upto,
+        root=head.root.hex(),
+        note=str(signed_notes.signed(str(head), head.origin, key)),
+        public_key=key.public_key().public_bytes_raw().hex(),
+    )
+
+
+@pytest.mark.parametrize("seed", ["22" * 32, ""])
+def test_a_checkpoint_that_is_not_ours_does_not_stop_the_log(events, seed, trusted):
+    events(3)
+    checkpoints.make()
+    if seed:
+        signed_by(seed, 10**12, 10**12)
+    else:
+        Checkpoint.objects.create(size=10**12, upto_event=10**12, root="x", note="", public_key="")
+    events(2)
+
+    point = checkpoints.make()
+
+    assert point.root == merkle.root_of(leaves()).hex()
+    assert checkpoints.latest() == point
+    assert checkpoints.uncovered_since() is None
+    with pytest.raises(Broken):
+        checkpoint_proof.verify(trusted)
+
+
+def test_nothing_is_signed_where_no_checkpoint_is_ours(events):
+    events(3)
+    signed_by("22" * 32, 3, 3)
+
+    with pytest.raises(Contradiction, match="name the key that was used before"):
+        checkpoints.make()
+
+
+def test_events_that_no_checkpoint_can_cover_are_told_as_uncovered(events, forge):
+    events(1)
+    forge("UPDATE ledger_event SET id = 9223372036854775807")
+    checkpoints.make()
+    assert checkpoints.uncovered_since() is None
+
+    events(1)
+
+    assert checkpoints.make() is None
+    assert checkpoints.uncovered_since() == Event.objects.earliest("pk").at
+
+
 def test_a_log_that_was_lost_is_made_again_from_the_same_events(events, forge):
     events(3)
     head = TreeHead.parse(Note.parse(checkpoints.make().note).text)

@@ -9,7 +9,6 @@ import time
 from typing import Any
 
 from django.apps import apps
-from django.conf import settings
 from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import OperationalError, connection
@@ -79,9 +78,7 @@ class Command(migrate.Command):
             if options["plan"] or options["check_unapplied"] or options["app_label"]:
                 return
             database_roles.fix_search_paths()
-            if role := database_roles.application_role():
-                password = settings.DATABASES["default"]["PASSWORD"]
-                database_roles.give_rights(role, str(password))
+            database_roles.give_rights_to_all()
 
     def _migrate(self, *args: Any, **options: Any) -> None:
         """Django's ``migrate``, again where it had to wait too long for a lock."""

@@ -6,18 +6,27 @@ their hashes. ``ledger.proof.log.checkpoint_proof`` verifies them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 from django.db import connection
+from django.db.models import Min, Q, QuerySet
 from django.db.transaction import atomic
 
 from ledger.events import last_settled_event
 from ledger.foundation.crypto import merkle, signed_notes
 from ledger.foundation.crypto.merkle import ProofRefused
-from ledger.foundation.crypto.signed_notes import SIGNATURE, Note, Signature, TreeHead, VerifierKey
+from ledger.foundation.crypto.signed_notes import (
+    SIGNATURE,
+    Note,
+    NoteRefused,
+    Signature,
+    TreeHead,
+    VerifierKey,
+)
 from ledger.models import Event
 from ledger.models.events import Checkpoint
 from ledger.proof.log import tree
@@ -61,6 +70,8 @@ def make(published: Iterable[TreeHead] = ()) -> Checkpoint | None:
     ``None`` when nothing happened since the last one, no key is set, or another writer was in
     the way for longer than a moment (the next round will do).
 
+    It goes on from the newest checkpoint that our key signed, whatever others wrote after it.
+
     Raises ``Contradiction`` when the stored tree is not the one signed before, or not one that
     the ``published`` heads are the beginning of: nothing is signed then.
     """
@@ -73,6 +84,11 @@ def make(published: Iterable[TreeHead] = ()) -> Checkpoint | None:
         if not _is_only_writer():
             return None
         before = latest()
+        if before is None and Checkpoint.objects.exists():
+            raise Contradiction(
+                "None of the checkpoints is signed by a key of ours: name the key that was used "
+                "before in ASSENT_AUDIT_PUBLIC_KEYS."
+            )
         after, size = (before.upto_event, before.size) if before else (0, 0)
         heads = list(published)
         most = max([MOST_EVENTS, *(head.size - size for head in heads)])
@@ -128,7 +144,8 @@ def _is_only_writer() -> bool:
 
 
 def latest() -> Checkpoint | None:
-    return Checkpoint.objects.order_by("-size").first()
+    """The newest one that a key of ours signed."""
+    return next(signed_by_us(Checkpoint.objects.order_by("-size")), None)
 
 
 def is_behind(point: Checkpoint) -> bool:
@@ -136,9 +153,44 @@ def is_behind(point: Checkpoint) -> bool:
     return Event.objects.filter(pk__gt=point.upto_event, at__lt=point.at).exists()
 
 
+def uncovered_since() -> datetime | None:
+    """Time of the oldest event that is under no checkpoint of ours.
+
+    Also of one that was given an id below the last checkpoint, after that was made.
+    """
+    point = latest()
+    events = Event.objects.all()
+    if point is not None:
+        events = events.filter(Q(pk__gt=point.upto_event) | Q(at__gt=point.at))
+    since: datetime | None = events.aggregate(since=Min("at"))["since"]
+    return since
+
+
 def covering(event_id: int) -> Checkpoint | None:
     """The first checkpoint that this event is under."""
-    return Checkpoint.objects.filter(upto_event__gte=event_id).order_by("size").first()
+    later = Checkpoint.objects.filter(upto_event__gte=event_id)
+    return next(signed_by_us(later.order_by("size")), None)
+
+
+def signed_by_us(points: QuerySet[Checkpoint]) -> Iterator[Checkpoint]:
+    """Those of the checkpoints that say what their row says, signed by a key of ours.
+
+    All of them in a process that knows none of our keys.
+    """
+    keys = [bytes.fromhex(key) for key in own_public_keys()]
+    for point in points.iterator():
+        if not keys or _is_signed_by(keys, point):
+            yield point
+
+
+def _is_signed_by(keys: list[bytes], point: Checkpoint) -> bool:
+    try:
+        note = signed_note(point)
+        head = TreeHead.parse(note.text)
+        signers = note.by([VerifierKey(head.origin, SIGNATURE, key) for key in keys])
+    except (NoteRefused, ValueError):
+        return False
+    return bool(signers) and (head.size, head.root.hex()) == (point.size, point.root)
 
 
 def key_of(point: Checkpoint) -> VerifierKey:

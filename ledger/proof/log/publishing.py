@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import re
+from itertools import islice
 from pathlib import Path
 
 from django.conf import settings
@@ -42,10 +43,12 @@ def catch_up() -> int:
     if not settings.LOG_FILE:
         return 0
     newest = max((head.size for head in published()), default=0)
-    newer = Checkpoint.objects.filter(size__gt=newest).order_by("size")[:MOST_AT_ONCE]
-    for point in newer:
+    newer = checkpoints.signed_by_us(Checkpoint.objects.filter(size__gt=newest).order_by("size"))
+    appended = 0
+    for point in islice(newer, MOST_AT_ONCE):
         append(checkpoints.cosigned_note(point))
-    return len(newer)
+        appended += 1
+    return appended
 
 
 def append(note: signed_notes.Note) -> None:

@@ -134,7 +134,7 @@ class Command(BaseCommand):
         # The keys of one process each, which this one is not given.
         for name, variable in embedded_services.KEYS.items():
             is_set = {variable, f"{variable}_FILE"} & set(os.environ)
-            if variable in processes.SECRETS_OF_ONE and not is_set:
+            if variable in processes.SECRETS_OF_SOME and not is_set:
                 environment[variable] = (embedded_services.HOME / name).read_text()
         return environment
 
