@@ -17,6 +17,15 @@ Parts = Annotated[list[dict[str, Any]], Field(max_length=100)]
 Json = Any  # any JSON value; a union of six types helps no reader of the document
 
 
+class PushIn(In):
+    """The address that changes of the task are pushed to, as push notifications of A2A."""
+
+    url: str = Field(max_length=2000)
+    token: Annotated[str, Field(max_length=2000)] = Field(
+        "", description="Comes back in the header X-A2A-Notification-Token."
+    )
+
+
 class TaskIn(In):
     """A task to submit. Send an Idempotency-Key, and the same one with every repetition."""
 
@@ -39,6 +48,7 @@ class TaskIn(In):
     may_answer: Annotated[list[Annotated[str, Field(max_length=150)]], Field(max_length=20)] = (
         Field([], description="Who answers its questions where the worker names nobody.")
     )
+    push: PushIn | None = None
 
 
 class AnswerIn(In):

@@ -68,6 +68,7 @@ def submit(
             card_version=body.card_version,
             revises=body.revises,
             may_answer=body.may_answer,
+            push=body.push.dict() if body.push else None,
         ),
         caller=caller,
         via=VIA,

@@ -115,6 +115,20 @@ def test_it_tells_rejected_from_failed_and_reads_why(client_with, consolidate, a
     assert refusal.value.task["reason"]["code"] == "declined"
 
 
+def test_the_articles_check_of_capabilities_passes_with_either_card(
+    client, client_with, consolidate
+):
+    required = {"inputRequired", "pushNotifications"}
+    push = {"url": "https://orchestrator.example/news", "token": "theirs"}
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "push": push}
+
+    task = client_with().submit_with_validation(required, body)
+
+    assert (task["state"], Task.objects.get().push_configs.get().token) == ("submitted", "theirs")
+    capabilities = client.get("/.well-known/agent-card.json").json()["capabilities"]
+    assert {name for name, value in capabilities.items() if value} >= required
+
+
 def test_the_card_without_a_token_shows_nothing_of_a_tenant(client, base, consolidate):
     card = client.get(CARD).json()
 

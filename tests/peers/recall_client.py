@@ -55,6 +55,17 @@ class RecallClient:
         self.card = card
         return card
 
+    def submit_with_validation(self, required: set[str], task: dict[str, Any]) -> dict[str, Any]:
+        """Submit only to an agent whose card promises every capability that is required."""
+        answer = self.http.get(f"{self.agent_url}/.well-known/agent-card.json")
+        answer.raise_for_status()
+        promised = {name for name, value in answer.json()["capabilities"].items() if value}
+        if missing := required - promised:
+            raise CardRefused(f"missing {missing}")
+        submitted = self.http.post(f"{self.agent_url}/tasks", json=task)
+        submitted.raise_for_status()
+        return dict(submitted.json())
+
     def run(
         self, skill: str, value: Any, on_question: Callable[[str, dict[str, Any]], Any]
     ) -> dict[str, Any]:
