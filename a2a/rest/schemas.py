@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
+from ledger.api import TokenOfIntent
 from ledger.api.http import In, OutcomeOut, Reason, Text200
 
 Parts = Annotated[list[dict[str, Any]], Field(max_length=100)]
@@ -101,6 +102,13 @@ class TaskLinks(Schema):
     resolve: str = Field(description="POST the answer to its open question.")
     cancel: str
     desk: str = Field(description="Where people see it.")
+    transaction: str | None = Field(description="The transaction that it proposed.")
+
+
+class ProposedOut(OutcomeOut):
+    """The outcome of a transaction that is not the subject itself."""
+
+    transaction_id: UUID
 
 
 class WarningOut(Schema):
@@ -119,7 +127,6 @@ class TaskOut(Schema):
         "submitted",
         "working",
         "input-required",
-        "auth-required",
         "completed",
         "failed",
         "canceled",
@@ -128,7 +135,8 @@ class TaskOut(Schema):
     skill: str
     result: Any = None
     reason: ReasonOut | None = Field(description="Why it failed or was canceled or rejected.")
-    outcome: OutcomeOut | None = Field(description="Of the transaction that it proposed.")
+    outcome: ProposedOut | None = Field(description="Of the transaction that it proposed.")
+    token_of_intent: TokenOfIntent | None = Field(description="Of the same; its desk link too.")
     input_required: QuestionOut | None
     progress: ProgressOut
     artifacts: list[ArtifactOut]

@@ -20,6 +20,10 @@ class CardRefused(Exception):
     pass
 
 
+class TokenRefused(Exception):
+    pass
+
+
 class TaskFailed(Exception):
     def __init__(self, task: dict[str, Any]) -> None:
         super().__init__(f"{task['state']}: {task['reason']}")
@@ -77,6 +81,8 @@ class RecallClient:
         task = submitted.json()
         working = 0
         while task["state"] not in TERMINAL:
+            if task["state"] == "auth-required":
+                raise TokenRefused("Refresh bearer token and resubmit")
             if task["state"] == "input-required":
                 question = task["input_required"]
                 answer = on_question(question["description"], question)
