@@ -11,6 +11,7 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
+from a2a.validation import Cost
 from ledger.api import TokenOfIntent
 from ledger.api.http import In, OutcomeOut, Reason, Text200
 
@@ -135,6 +136,7 @@ class TaskOut(Schema):
     skill: str
     result: Any = None
     reason: ReasonOut | None = Field(description="Why it failed or was canceled or rejected.")
+    cost: Cost | None = Field(description="What its worker says that it cost.")
     outcome: ProposedOut | None = Field(description="Of the transaction that it proposed.")
     token_of_intent: TokenOfIntent | None = Field(description="Of the same; its desk link too.")
     input_required: QuestionOut | None
@@ -261,11 +263,13 @@ class AskIn(HeldIn):
 class CompleteIn(HeldIn):
     result: Json = None
     message: Reason = ""
+    cost: Cost | None = None
 
 
 class FailIn(HeldIn):
     reason: str = Field(min_length=1, max_length=2000)
     code: Annotated[str, Field(max_length=100)] = ""
+    cost: Cost | None = None
 
 
 class DeclineIn(HeldIn):

@@ -33,6 +33,7 @@ def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]
         "skill": task.skill_slug,
         "result": task.result,
         "reason": reason_as_json(task),
+        "cost": task.cost,
         "outcome": (
             {"transaction_id": str(proposed.pk), **outcome_of_row(proposed)} if proposed else None
         ),

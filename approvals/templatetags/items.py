@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from django import template
@@ -163,6 +164,19 @@ def is_said_here(event: Event, task: Task) -> bool:
     label of progress has its note."""
     is_progress = event.kind == TaskEventKind.PROGRESSED
     return bool(event.reason) and not is_progress and event.reason != task.reason
+
+
+@register.filter
+def cost_words(cost: dict[str, Any]) -> str:
+    """``0.0042 EUR, 18,200 tokens``: with all decimals, as most are fractions of a cent."""
+    money = (
+        [f"{number_written(Decimal(cost['amount']))} {cost['currency']}"]
+        if cost.get("amount")
+        else []
+    )
+    number = cost.get("tokens")
+    used = [] if number is None else [_("{number} tokens").format(number=number_written(number))]
+    return ", ".join([*money, *used])
 
 
 @register.filter
