@@ -12,7 +12,7 @@ class A2AConfig(AppConfig):
     def ready(self) -> None:
         from a2a import checks, jobs, models, remote, sweep  # noqa: F401
         from a2a.builtin import runs
-        from a2a.protocol.push import channel as push
+        from a2a.protocol import push
         from a2a.rest.doorbell import wake_workers
         from a2a.states import BY_KIND
         from a2a.tasks.records import sealed_content

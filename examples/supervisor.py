@@ -348,13 +348,18 @@ class Supervisor:
         elif unknown:
             why = f"It cited the paragraph {unknown[0]:.20}, which the policy does not have."
         elif judgement.decision == "approve":
-            why = self.policy.why_people(item)
+            why = self._why_not_by_ours(item) or self.policy.why_people(item)
         else:
             why = self.policy.why_not_covered(item)
         if not why:
             return judgement.decision, judgement
         told = f"{why} The judge would have said {judgement.decision}: {judgement.reasoning}"
         return "pass-on", judgement.model_copy(update={"reasoning": told})
+
+    def _why_not_by_ours(self, item: Item) -> str:
+        """Why an approval may not cite the policy that we judge by; empty if it may."""
+        is_ours = item["required_policy"] in {"", self.sha256}
+        return "" if is_ours else "Its contract names another policy document."
 
     def _on_refusal(self, item: Item, refusal: Refused) -> None:
         """Leave it alone from now on; where Assent is busy, wait and read the list again."""

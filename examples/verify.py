@@ -470,6 +470,8 @@ def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
             yield f"{name}: {column} is not the sealed one."
     if row.get("keeper_may_sign", False) != (first.get("keeper_may_sign") is True):
         yield f"{name}: keeper_may_sign is not the sealed one."
+    if row.get("required_policy", "") != first.get("required_policy", ""):
+        yield f"{name}: required_policy is not the sealed one."
     yield from (f"{name}: {fault}" for fault in emptiness_faults(texts, events))
     yield from erasure_faults("transaction", events, texts["retain_until"])
     if erasure_in(events) is None and row["intent_digest"] not in intent_digests(row):
@@ -627,6 +629,11 @@ def vote_faults(
     keeper = details.get("proposer_kept_by", "")
     if keeper and voter_of(event) == keeper and first.get("keeper_may_sign") is not True:
         yield f"a vote of {keeper}, who keeps the agent that proposed it."
+    required = first.get("required_policy", "")
+    cited = (details.get("policy") or {}).get("sha256", "")
+    is_approval = VERDICTS[event["kind"]] == "approve"
+    if required and is_approval and kind == "agent" and cited != required:
+        yield f"{who} approved it without the policy of the contract."
     if int(event["at"]) > int(row["expires_at"]):
         yield "a vote after the time was up."
 

@@ -89,7 +89,7 @@ def v03_card(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
 
 
 def for_every_version(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
-    """The card with the members that clients of 0.3 need beside those of 1.0.
+    """The card with the members that clients of 0.3 and of the plain dialect need beside 1.0's.
 
     Clients of 1.0 ignore what they do not know, and the signature does not cover it.
     """
@@ -97,6 +97,7 @@ def for_every_version(card: pb.AgentCard, skill: str = "") -> dict[str, Any]:
     schemes = body["securitySchemes"]
     return body | {
         **{name: old[name] for name in ONLY_IN_V03},
+        "capabilities": body["capabilities"] | {"inputRequired": True},
         "securitySchemes": {
             name: old_form | schemes[name] for name, old_form in old["securitySchemes"].items()
         },

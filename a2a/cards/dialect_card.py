@@ -36,7 +36,7 @@ def card(tenant: str | None) -> dict[str, Any]:
         "provider": {"organization": "Assent", "url": settings.PUBLIC_URL},
         "capabilities": {
             "streaming": False,
-            "pushNotifications": False,
+            "pushNotifications": True,
             "inputRequired": True,
             "stateTransitionHistory": True,
         },

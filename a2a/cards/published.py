@@ -7,6 +7,7 @@ from typing import Any
 from a2a.errors import Reason
 from a2a.states import TaskState
 from a2a.submissions.envelope import Envelope
+from a2a.validation import Cost
 from ledger.transactions import OutcomeKind
 
 _TASK_1: dict[str, Any] = {
@@ -33,6 +34,7 @@ _TASK_1: dict[str, Any] = {
             },
             "required": ["code", "detail"],
         },
+        "cost": Cost.model_json_schema(),
         "outcome": {
             "type": "object",
             "description": "How the transaction that the task proposed stands.",

@@ -141,6 +141,9 @@ class Task(models.Model):
         null=True, help_text="Code and values that the text was made from."
     )
     errors = models.JSONField(default=list, help_text="What did not fit a schema.")
+    cost = models.JSONField(
+        null=True, help_text="What the worker says that it cost: amount and currency, or tokens."
+    )
 
     created_at = models.DateTimeField(db_default=Now())
     updated_at = models.DateTimeField(db_default=Now())

@@ -39,6 +39,7 @@ def submission_of(call: Call) -> Submission:
     """The submission that a message to a new task asks for. Raises ``InvalidRequest``."""
     message = call.params["message"]
     metadata = [message.get("metadata", {}), call.params.get("metadata", {})]
+    configuration = call.params.get("configuration", {})
     return from_message(
         parts=message["parts"],
         metadata=metadata[0] | metadata[1],
@@ -50,5 +51,6 @@ def submission_of(call: Call) -> Submission:
         key=call.key,
         address=call.skill,
         references=message.get("referenceTaskIds", []),
-        accepted_modes=call.params.get("configuration", {}).get("acceptedOutputModes", []),
+        accepted_modes=configuration.get("acceptedOutputModes", []),
+        push=configuration.get("taskPushNotificationConfig"),
     )

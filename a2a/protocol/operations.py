@@ -27,11 +27,11 @@ from a2a.protocol.errors import (
     NotAuthenticated,
     ProtocolError,
 )
-from a2a.protocol.push import configs as push_configs
 from a2a.protocol.stream import Reader, callers, until_it_rests
 from a2a.protocol.task_pages import TaskQuery
 from a2a.protocol.threads import patient, quick
 from a2a.states import FINAL, TaskState
+from a2a.submissions import push_configs
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.agents import Caller
@@ -110,11 +110,7 @@ def receive(call: Call, caller: Caller) -> UUID:
         raise ProtocolError(INVALID_PARAMS, "A message has at least one part.")
     if message.get("taskId"):
         return _continue(message, caller)
-    task = submissions.submit(submission_of(call), caller=caller, via=VIA).task
-    push = call.params.get("configuration", {}).get("taskPushNotificationConfig")
-    if push is not None:
-        push_configs.store(task, push)
-    return task.pk
+    return submissions.submit(submission_of(call), caller=caller, via=VIA).task.pk
 
 
 def _continue(sent: Json, caller: Caller) -> UUID:

@@ -52,7 +52,7 @@ def _apply_state(mirror: Mirror, theirs: RemoteTask, is_changed: bool) -> None:
             _complete(mirror, theirs, by)
         case TaskState.FAILED | TaskState.REJECTED:
             reason = text or f"The remote agent said: {theirs.state}."
-            end(mirror, Reason.REMOTE_FAILED, reason)
+            end(mirror, Reason.REMOTE_FAILED, reason, cost=theirs.cost)
         case TaskState.CANCELED:
             reason = text or TaskReasons.REMOTE_CANCELED()
             code = Reason.REMOTE_FAILED
@@ -103,7 +103,7 @@ def _complete(mirror: Mirror, theirs: RemoteTask, by: Principal) -> None:
     for artifact in whole:
         refuse_unstorable(artifact.parts)
     result = _result_of(theirs.artifacts)
-    tasks.finish(mirror.task_id, by=by, via=VIA, result=result, artifacts=whole)
+    tasks.finish(mirror.task_id, by=by, via=VIA, result=result, artifacts=whole, cost=theirs.cost)
     mirror_leases.held(mirror).update(is_over=True)
 
 
@@ -120,13 +120,13 @@ def _result_of(artifacts: list[dict[str, Any]]) -> Any:
 # --- when it goes wrong -----------------------------------------------------------------------
 
 
-def end(mirror: Mirror, code: Reason, reason: str) -> None:
+def end(mirror: Mirror, code: Reason, reason: str, **columns: Any) -> None:
     """Fail our task, or cancel it if it waits for an answer, which FAILED cannot follow."""
     by = principal_of(mirror.remote)
     with suppress(TaskNotPossible):
         asks = Task.objects.filter(pk=mirror.task_id, state=TaskState.INPUT_REQUIRED).exists()
         move = states.CANCEL if asks else states.FAIL
-        tasks.end(mirror.task_id, move, by=by, via=VIA, code=code, reason=reason)
+        tasks.end(mirror.task_id, move, by=by, via=VIA, code=code, reason=reason, **columns)
     mirror_leases.held(mirror).update(is_over=True)
 
 

@@ -11,10 +11,21 @@ from uuid import UUID
 
 from ninja import Field, Schema
 
+from a2a.validation import Cost
+from ledger.api import TokenOfIntent
 from ledger.api.http import In, OutcomeOut, Reason, Text200
 
 Parts = Annotated[list[dict[str, Any]], Field(max_length=100)]
 Json = Any  # any JSON value; a union of six types helps no reader of the document
+
+
+class PushIn(In):
+    """The address that changes of the task are pushed to, as push notifications of A2A."""
+
+    url: str = Field(max_length=2000)
+    token: Annotated[str, Field(max_length=2000)] = Field(
+        "", description="Comes back in the header X-A2A-Notification-Token."
+    )
 
 
 class TaskIn(In):
@@ -39,6 +50,7 @@ class TaskIn(In):
     may_answer: Annotated[list[Annotated[str, Field(max_length=150)]], Field(max_length=20)] = (
         Field([], description="Who answers its questions where the worker names nobody.")
     )
+    push: PushIn | None = None
 
 
 class AnswerIn(In):
@@ -91,6 +103,13 @@ class TaskLinks(Schema):
     resolve: str = Field(description="POST the answer to its open question.")
     cancel: str
     desk: str = Field(description="Where people see it.")
+    transaction: str | None = Field(description="The transaction that it proposed.")
+
+
+class ProposedOut(OutcomeOut):
+    """The outcome of a transaction that is not the subject itself."""
+
+    transaction_id: UUID
 
 
 class WarningOut(Schema):
@@ -109,7 +128,6 @@ class TaskOut(Schema):
         "submitted",
         "working",
         "input-required",
-        "auth-required",
         "completed",
         "failed",
         "canceled",
@@ -118,7 +136,9 @@ class TaskOut(Schema):
     skill: str
     result: Any = None
     reason: ReasonOut | None = Field(description="Why it failed or was canceled or rejected.")
-    outcome: OutcomeOut | None = Field(description="Of the transaction that it proposed.")
+    cost: Cost | None = Field(description="What its worker says that it cost.")
+    outcome: ProposedOut | None = Field(description="Of the transaction that it proposed.")
+    token_of_intent: TokenOfIntent | None = Field(description="Of the same; its desk link too.")
     input_required: QuestionOut | None
     progress: ProgressOut
     artifacts: list[ArtifactOut]
@@ -243,11 +263,13 @@ class AskIn(HeldIn):
 class CompleteIn(HeldIn):
     result: Json = None
     message: Reason = ""
+    cost: Cost | None = None
 
 
 class FailIn(HeldIn):
     reason: str = Field(min_length=1, max_length=2000)
     code: Annotated[str, Field(max_length=100)] = ""
+    cost: Cost | None = None
 
 
 class DeclineIn(HeldIn):

@@ -24,11 +24,10 @@ from ledger.api.http import (
     address_of,
     caller_of,
     json_response,
-    problem,
     refusals,
     unquoted,
 )
-from ledger.api.http.polling import POLL_INTERVAL_S, POLL_WATCHERS, Pace, pace_of
+from ledger.api.http.polling import POLL_INTERVAL_S, Pace, pace_of, too_fast
 from ledger.api.waiting import LONGEST_WAIT_S
 from ledger.foundation.postgres import keyset_page
 from ledger.models import Scope
@@ -36,6 +35,7 @@ from ledger.principals import Surface
 
 PAGE = 50
 VIA = Surface.REST
+AT_WORK = [TaskState.WORKING, TaskState.AUTH_REQUIRED]  # both are `working` in this dialect
 router = Router(auth=AgentBearer(), tags=["tasks"])
 
 
@@ -68,6 +68,7 @@ def submit(
             card_version=body.card_version,
             revises=body.revises,
             may_answer=body.may_answer,
+            push=body.push.dict() if body.push else None,
         ),
         caller=caller,
         via=VIA,
@@ -107,7 +108,11 @@ def list_tasks(
 ) -> HttpResponse:
     """The tasks that the agent submitted or works on, newest first."""
     refuse_unstorable([skill, trace_id])
-    wanted = {"state": state, "skill_slug": skill, "trace_id": validation.w3c_trace_id(trace_id)}
+    wanted = {
+        "state__in": AT_WORK if state == TaskState.WORKING else state and [state],
+        "skill_slug": skill,
+        "trace_id": validation.w3c_trace_id(trace_id),
+    }
     rows = Task.objects.filter(**{name: value for name, value in wanted.items() if value})
     page = keyset_page(
         rows.prefetch_related("questions", "artifacts", "transaction"),
@@ -134,21 +139,9 @@ def read(
 ) -> HttpResponse:
     """Read a task. `Retry-After` says when to read it again; `wait` returns once it changes."""
     caller = caller_of(request)
-    if wait < POLL_INTERVAL_S and pace_of(caller, task_id) is Pace.REFUSED:
-        return _slow_down(task_id)
-    return _rendered(tasks.visible(caller, task_id))
-
-
-def _slow_down(task_id: UUID) -> HttpResponse:
-    response = problem(
-        429,
-        "polling_too_fast",
-        "Polling too fast",
-        f"Task {task_id} was asked for more than {POLL_WATCHERS} times within {POLL_INTERVAL_S} s.",
-        f"Wait {POLL_INTERVAL_S} s between two requests, or use ?wait=30.",
-    )
-    response["Retry-After"] = str(POLL_INTERVAL_S)
-    return response
+    is_too_fast = wait < POLL_INTERVAL_S and pace_of(caller, task_id) is Pace.REFUSED
+    task = tasks.visible(caller, task_id)
+    return too_fast(f"Task {task_id}") if is_too_fast and not task.is_final else _rendered(task)
 
 
 @router.get(

@@ -162,15 +162,20 @@ def read_question(
 @router.post("/{uuid:task_id}/complete", operation_id="completeTask", response=HELD)
 def complete(request: HttpRequest, task_id: UUID, body: CompleteIn) -> HttpResponse:
     """Complete the task with its result. Repeating the request is safe."""
-    task = tasks.complete(task_id, **_held_by(request, body), result=body.result, note=body.message)
+    held = {**_held_by(request, body), "cost": _cost(body)}
+    task = tasks.complete(task_id, **held, result=body.result, note=body.message)
     return _held(task)
 
 
 @router.post("/{uuid:task_id}/fail", operation_id="failTask", response=HELD)
 def fail(request: HttpRequest, task_id: UUID, body: FailIn) -> HttpResponse:
     """Fail the task; the client reads the reason."""
-    task = tasks.fail(task_id, **_held_by(request, body), reason=body.reason, code=body.code)
-    return _held(task)
+    held = {**_held_by(request, body), "cost": _cost(body)}
+    return _held(tasks.fail(task_id, **held, reason=body.reason, code=body.code))
+
+
+def _cost(body: CompleteIn | FailIn) -> dict[str, Any] | None:
+    return body.cost.as_json() if body.cost else None
 
 
 @router.post("/{uuid:task_id}/decline", operation_id="declineTask", response=HELD)

@@ -1,6 +1,7 @@
 """From a request to a task: addressing, envelope checks, and the INSERT; also hand-overs.
 
-``envelope`` is open to other packages too: the card and the published schemas describe it.
+``envelope`` is open to other packages too, as the published schemas describe it, and
+``push_configs``, which clients change later.
 """
 
 from __future__ import annotations

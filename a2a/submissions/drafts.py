@@ -18,7 +18,7 @@ from a2a.errors import Reason
 from a2a.models import ASSENT, TASK_TTL, Message, Role, Skill, Task, answerers
 from a2a.models.builtin_skills import OWN_SKILLS
 from a2a.states import TaskState
-from a2a.submissions import addressing, envelope
+from a2a.submissions import addressing, envelope, push_configs
 from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, Envelope
 from a2a.tasks import records
@@ -65,6 +65,8 @@ class Submission:
     may_answer: list[str] = field(default_factory=list)
     # The result is to begin with a text that a person can read.
     reads_text: bool = False
+    # Where changes of the task are pushed to: a push notification config of A2A.
+    push: dict[str, Any] | None = None
 
     def fingerprint(self) -> str:
         """Equal for two requests that count as the same one, repeated."""
@@ -256,6 +258,8 @@ def retention_of(skill: Skill | None) -> timedelta:
 def draft_of(submission: Submission, caller: Caller, find_skill: FindSkill) -> Draft:
     """Read and check a submission. Raises ``InvalidRequest`` for what cannot be stored."""
     _refuse_unstorable(submission)
+    if submission.push is not None:
+        push_configs.checked(submission.push)
     sent = envelope.read(submission.envelope)
     read = sent if isinstance(sent, Envelope) else None
     key = _idempotency_key(submission, read)

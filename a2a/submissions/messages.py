@@ -21,13 +21,14 @@ def from_message(
     address: str,
     references: Sequence[str] = (),
     accepted_modes: Sequence[str] = (),
+    push: dict[str, Any] | None = None,
 ) -> Submission:
     """The demand of a message. ``key`` is the Idempotency-Key header, ``address`` the skill's.
 
     The metadata may hold the idempotency key and the version of the card as well. ``references``
     are ids of tasks; one that can be revised is the one to revise. ``accepted_modes`` are media
-    types that the client takes. Raises ``InvalidRequest`` when the message and its address name
-    different skills.
+    types that the client takes, ``push`` is where it hears of changes. Raises ``InvalidRequest``
+    when the message and its address name different skills.
     """
     metadata = {name: value for name, value in metadata.items() if name != ENVELOPE_EXTENSION}
     skill, value = addressing.read(parts, metadata, envelope)
@@ -45,6 +46,7 @@ def from_message(
         card_version=card_version,
         references=list(references),
         reads_text=_reads_text(parts, accepted_modes),
+        push=push,
     )
 
 

@@ -7,6 +7,7 @@ inserts it, or returns the task of an earlier request with the same key.
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -17,7 +18,7 @@ from a2a.errors import Reason
 from a2a.models import Message, Skill, Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import TaskState
-from a2a.submissions import entries
+from a2a.submissions import entries, push_configs
 from a2a.submissions.drafts import Draft, FindSkill, Submission, draft_of
 from a2a.submissions.entries import Entry
 from a2a.submissions.envelope import Denial, over_capacity
@@ -86,7 +87,7 @@ def _plain_entry(
     """The rows of a request, if nothing but the INSERT is needed for it."""
     try:
         draft = draft_of(submission, caller, find)
-        if draft.denial is not None or draft.is_builtin or draft.is_limited:
+        if draft.denial is not None or draft.is_builtin or draft.is_limited or submission.push:
             return None
         is_admitted = places.try_take(caller.principal, draft.tenant)
         return draft.entry() if is_admitted else None
@@ -185,9 +186,19 @@ def _enter_within_capacity(draft: Draft, via: Surface) -> Submitted:
 
 def _insert(draft: Draft, via: Surface) -> Submitted:
     entry = draft.entry()
-    if entries.enter_all([entry], draft.move, via=via) == [True]:
+    if _enter_with_push(entry, draft, via):
         return Submitted(entry.task, message=entry.message)
     return _earlier(draft, via)
+
+
+def _enter_with_push(entry: Entry, draft: Draft, via: Surface) -> bool:
+    """Insert the task, and the address that hears of its changes unless it is rejected."""
+    push = draft.submission.push if draft.denial is None else None
+    with nullcontext() if push is None else atomic():
+        is_new = entries.enter_all([entry], draft.move, via=via) == [True]
+        if is_new and push is not None:
+            push_configs.store(entry.task, push)
+    return is_new
 
 
 def _earlier(draft: Draft, via: Surface) -> Submitted:

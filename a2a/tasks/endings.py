@@ -36,6 +36,7 @@ def complete(
     fencing_token: int,
     result: Any,
     note: str = "",
+    cost: dict[str, Any] | None = None,
     via: Surface,
 ) -> Task:
     """Complete the task with a result, which also becomes the artifact ``result``.
@@ -71,6 +72,7 @@ def complete(
             result=result,
             percent=100,
             note=note,
+            cost=cost,
         )
 
 
@@ -87,6 +89,7 @@ def fail(
     fencing_token: int,
     reason: str,
     code: str = "",
+    cost: dict[str, Any] | None = None,
     via: Surface,
 ) -> Task:
     """End the task as FAILED, with the worker's reason and its own error code.
@@ -104,6 +107,7 @@ def fail(
         code=Reason.WORKER_FAILED,
         details={"worker_code": code},
         errors=_errors_of(code),
+        cost=cost,
     )
 
 
@@ -154,7 +158,13 @@ def _errors_of(code: str) -> list[dict[str, str]]:
 
 
 def finish(
-    task_id: UUID, *, by: Principal, via: Surface, result: Any, artifacts: Iterable[WholeArtifact]
+    task_id: UUID,
+    *,
+    by: Principal,
+    via: Surface,
+    result: Any,
+    artifacts: Iterable[WholeArtifact],
+    cost: dict[str, Any] | None = None,
 ) -> Task:
     """Complete a task without a leased worker: write its artifacts, then its result.
 
@@ -163,7 +173,7 @@ def finish(
     with atomic():
         for artifact in artifacts:
             put_artifact(task_id, artifact, by=by, via=via)
-        return advance(task_id, states.COMPLETE, by=by, via=via, result=result)
+        return advance(task_id, states.COMPLETE, by=by, via=via, result=result, cost=cost)
 
 
 def end(

@@ -50,7 +50,8 @@ def advance(
         columns |= {"ended_at": Now(), "lease_expires_at": None, "next_attempt_at": None}
 
     def sealed(row: Task) -> Mapping[str, Any]:
-        return {**(details or {}), **_code_and_result(row, code, "result" in columns)}
+        cost = {"cost": row.cost} if columns.get("cost") else {}
+        return {**(details or {}), **_code_and_result(row, code, "result" in columns), **cost}
 
     with atomic():
         moved = moves.make(

@@ -8,7 +8,8 @@ from typing import Any
 from django.utils import timezone
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
-from a2a.states import TaskEventKind
+from a2a.states import TaskEventKind, TaskState
+from ledger.api import render_token
 from ledger.api.http import address_of
 from ledger.models import Event, Transaction
 from ledger.tools import acts_itself
@@ -24,13 +25,19 @@ def outcome_of_row(row: Transaction) -> dict[str, Any]:
 
 def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]:
     path = f"/api/v1/tasks/{task.pk}"
+    proposed = task.transaction
     return {
         "task_id": str(task.pk),
-        "state": task.state,
+        # Clients of this dialect take auth-required for the end: of the task, or of their token.
+        "state": TaskState.WORKING if task.state == TaskState.AUTH_REQUIRED else task.state,
         "skill": task.skill_slug,
         "result": task.result,
         "reason": reason_as_json(task),
-        "outcome": outcome_of_row(task.transaction) if task.transaction else None,
+        "cost": task.cost,
+        "outcome": (
+            {"transaction_id": str(proposed.pk), **outcome_of_row(proposed)} if proposed else None
+        ),
+        "token_of_intent": json.loads(render_token(proposed, None)) if proposed else None,
         "input_required": _open_question(task),
         "progress": {"stage": task.stage, "percent": task.percent, "message": task.note},
         "artifacts": [artifact_as_json(artifact) for artifact in task.artifacts.all()],
@@ -55,6 +62,9 @@ def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]
             "resolve": address_of(f"{path}/resolve"),
             "cancel": address_of(f"{path}/cancel"),
             "desk": address_of(f"/tasks/{task.pk}/"),
+            "transaction": (
+                address_of(f"/api/v1/transactions/{proposed.pk}") if proposed else None
+            ),
         },
     }
 

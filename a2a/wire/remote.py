@@ -15,8 +15,10 @@ from typing import Any
 import httpx
 
 from a2a.states import TaskState
+from a2a.validation import cost_in
 from a2a.wire import sdk
 from a2a.wire.sdk import pb
+from a2a.wire.to_json import FACTS
 from ledger.foundation import characters
 
 Json = dict[str, Any]
@@ -85,7 +87,8 @@ def _parsed_card(card: Json) -> pb.AgentCard:
 class RemoteTask:
     """A task as the remote agent describes it; ``digest`` differs whenever anything changed.
 
-    ``form`` and ``evidence`` are those of a question, from agents that use Assent's data parts.
+    ``form`` and ``evidence`` are those of a question, from agents that use Assent's data parts;
+    ``cost`` is in the metadata, under its own name or among Assent's facts.
     """
 
     id: str
@@ -96,10 +99,12 @@ class RemoteTask:
     evidence: list[Any]
     artifacts: list[Json]
     digest: str
+    cost: Json | None = None
 
 
 def _task(theirs: pb.Task) -> RemoteTask:
     fields = sdk.MessageToDict(theirs)
+    metadata = sdk.json_of(theirs.metadata)
     form, evidence = _question(theirs.status)
     return RemoteTask(
         id=theirs.id,
@@ -110,6 +115,7 @@ def _task(theirs: pb.Task) -> RemoteTask:
         evidence=evidence,
         artifacts=[sdk.MessageToDict(artifact) for artifact in theirs.artifacts],
         digest=hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest(),
+        cost=cost_in(metadata) or cost_in(metadata.get(FACTS)),
     )
 
 

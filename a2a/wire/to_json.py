@@ -82,6 +82,8 @@ def facts_of(task: Task) -> Json:
         facts["content_erased_at"] = task.content_erased_at.isoformat()
     if reason := reason_as_json(task):
         facts["reason"] = reason
+    if task.cost:
+        facts["cost"] = task.cost
     if task.transaction is not None:
         facts["outcome"] = outcome_of_row(task.transaction)
     return facts

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from django.apps import apps
-from django.db.models import Count, F, Min, Q, QuerySet, Sum
-from django.db.models.functions import Now
+from django.db.models import Count, DecimalField, F, Min, Q, QuerySet, Sum
+from django.db.models.fields.json import KT
+from django.db.models.functions import Cast, Now
 
 from a2a import polling
 from a2a.models import Question, QuestionState, RemoteAgent, Task
@@ -97,6 +98,17 @@ def tasks(tenants: Tenants) -> Iterator[Metric]:
     ended = within(Task.objects.filter(ended_at__gte=Now() - WINDOW), tenants)
     outcomes = ended.values_list("state").annotate(Count("pk"))
     yield labelled("assent_tasks_ended_recent", "Tasks of the last 5 minutes.", "state", outcomes)
+    amount = Cast(KT("cost__amount"), DecimalField(max_digits=30, decimal_places=6))
+    costs = ended.filter(cost__amount__isnull=False).values_list(KT("cost__currency"))
+    yield labelled(
+        "assent_task_cost_recent",
+        "Money that tasks of the last 5 minutes cost, as their workers say.",
+        "currency",
+        costs.annotate(total=Sum(amount)),
+    )
+    tokens = Sum(Cast(KT("cost__tokens"), DecimalField(max_digits=30, decimal_places=0)))
+    used = ended.aggregate(tokens=tokens)["tokens"]
+    yield single("assent_task_tokens_recent", "Tokens that the same tasks used.", used or 0)
     invalid = ended.filter(state=TaskState.REJECTED, reason_code="schema_mismatch")
     yield labelled(
         "assent_validation_errors_recent",

@@ -23,6 +23,7 @@ from approvals.presentation.states import (
     state_sentence,
     with_next_step,
 )
+from approvals.presentation.text_files import key_of_file, name_of_file, text_of_file
 from approvals.presentation.times import day_of_month, instant, length, moment, span_of
 
 __all__ = [
@@ -35,8 +36,10 @@ __all__ = [
     "in_words",
     "instant",
     "kept_in_words",
+    "key_of_file",
     "length",
     "moment",
+    "name_of_file",
     "number_written",
     "outcome_label",
     "reader_locale",
@@ -47,6 +50,7 @@ __all__ = [
     "span_written",
     "state_label",
     "state_sentence",
+    "text_of_file",
     "texts_for_scripts",
     "with_next_step",
 ]

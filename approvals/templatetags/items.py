@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from django import template
 from django.utils.translation import gettext as _
 
 from a2a.models import Task
-from a2a.states import TaskState
+from a2a.states import TaskEventKind, TaskState
 from approvals.desk import error_in_words, managers_in_words
 from approvals.presentation import (
     Detail,
     full_display,
     kept_in_words,
+    key_of_file,
     labels,
     length,
     number_written,
@@ -41,6 +43,7 @@ register.filter("what_now", with_next_step)
 register.filter("outcome_words", outcome_label)
 register.filter("length_of_time", length)
 register.filter("kept_in_words", kept_in_words)
+register.filter("key_of_file", key_of_file)
 
 VERDICT_OF = {
     EventKind.APPROVAL_RECORDED: Verdict.APPROVE,
@@ -153,6 +156,27 @@ def kind_words(kind: str) -> str:
         "answered": _("answered"),
     }
     return words[kind]
+
+
+@register.filter
+def is_said_here(event: Event, task: Task) -> bool:
+    """True for a reason that the history shows: the page says that of the end above it, and the
+    label of progress has its note."""
+    is_progress = event.kind == TaskEventKind.PROGRESSED
+    return bool(event.reason) and not is_progress and event.reason != task.reason
+
+
+@register.filter
+def cost_words(cost: dict[str, Any]) -> str:
+    """``0.0042 EUR, 18,200 tokens``: with all decimals, as most are fractions of a cent."""
+    money = (
+        [f"{number_written(Decimal(cost['amount']))} {cost['currency']}"]
+        if cost.get("amount")
+        else []
+    )
+    number = cost.get("tokens")
+    used = [] if number is None else [_("{number} tokens").format(number=number_written(number))]
+    return ", ".join([*money, *used])
 
 
 @register.filter

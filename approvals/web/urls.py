@@ -12,7 +12,7 @@ from approvals.web.item import records, reviews, transactions
 from approvals.web.operations import operations
 from approvals.web.people import people, people_page
 from approvals.web.sign_in import company_and_links, first_start, second_step_pages, sign_in
-from approvals.web.tasks import giving, tasks
+from approvals.web.tasks import files, giving, tasks
 
 app_name = "desk"
 SLACK = (
@@ -61,6 +61,7 @@ urlpatterns = [
     path("tasks/new/", giving.choose, name="give-choose"),
     path("tasks/new/<int:skill_id>/", giving.give, name="give"),
     path("tasks/<uuid:task_id>/", tasks.task, name="task"),
+    path("tasks/<uuid:task_id>/files/<slug:key>", files.file, name="task-file"),
     path("tasks/<uuid:task_id>/revise/", giving.revise, name="task-revise"),
     path("tasks/<uuid:task_id>/cancel", tasks.cancel, name="task-cancel"),
     path("ops/", operations.operations, name="operations"),

@@ -4,7 +4,7 @@ from ninja import Router
 
 from ledger.api import log, pending, permits, policies, tools, transactions
 from ledger.api.rendering import record_response, render_token, versioned
-from ledger.api.schemas import DecisionRecord
+from ledger.api.schemas import DecisionRecord, TokenOfIntent
 from ledger.api.tools import describe, describe_readonly
 from ledger.api.visibility import visible_to
 
@@ -20,6 +20,7 @@ routers: dict[str, Router] = {
 
 __all__ = [
     "DecisionRecord",
+    "TokenOfIntent",
     "describe",
     "describe_readonly",
     "record_response",

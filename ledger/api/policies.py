@@ -34,7 +34,7 @@ def keep(request: HttpRequest, body: PolicyDocumentIn) -> HttpResponse:
         text=body.text,
         by=caller.principal,
     )
-    return json_response(_rendered(document), 201 if is_new else 200)
+    return json_response(rendered(document), 201 if is_new else 200)
 
 
 @router.get(
@@ -47,10 +47,10 @@ def read(request: HttpRequest, sha256: str = Hash) -> HttpResponse:
     caller = caller_of(request)
     if not caller.scopes & {Scope.DECIDE, Scope.READ_ALL}:
         raise NotAllowed("This token lacks the scope 'decide'.", scope=Scope.DECIDE.value)
-    return json_response(_rendered(kept_policy(caller.tenant, sha256)))
+    return json_response(rendered(kept_policy(caller.tenant, sha256)))
 
 
-def _rendered(document: PolicyDocument) -> dict[str, object]:
+def rendered(document: PolicyDocument) -> dict[str, object]:
     return {
         "sha256": document.sha256,
         "name": document.name,

@@ -79,6 +79,7 @@ COPIED = (
     "risk_level",
     "required_approver",
     "quorum",
+    "required_policy",
     "payload",
     "arguments",
     "input_hash",

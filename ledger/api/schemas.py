@@ -243,6 +243,7 @@ class TransactionOut(TokenOfIntent):
     risk_level: str
     required_approver: str
     quorum: int
+    required_policy: str = Field(description="SHA-256; a supervisor that approves cites it.")
     payload: dict[str, Any]
     arguments: dict[str, Any]
     input_hash: str
@@ -312,6 +313,9 @@ class PendingOut(TransactionOut):
 
 class Pending(Schema):
     items: list[PendingOut]
+    policies: list[PolicyDocumentOut] = Field(
+        description="The documents that contracts of these items require, as far as they are kept."
+    )
     has_more: bool = Field(description="More wait: ask with `after`, or decide on these first.")
 
 

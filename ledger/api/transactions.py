@@ -174,13 +174,13 @@ def read(
     """One transaction. With `wait`, answers as soon as it changes (or when it has ended).
 
     Read with `If-None-Match` and the `ETag` you have: nothing new costs no body. Without `wait`,
-    ask every two seconds at most.
+    ask every two seconds at most, until it has ended.
     """
     caller = caller_of(request)
     pace = pace_of(caller, transaction_id) if wait < POLL_INTERVAL_S else Pace.FINE
-    if pace is Pace.REFUSED:
-        return too_fast(transaction_id)
     row = visible(caller, transaction_id)
+    if pace is Pace.REFUSED and row.state not in FINAL:
+        return too_fast(transaction_id)
     body, etag = versioned(row)
     known = if_none_match.removeprefix("W/")
     response = HttpResponse(status=304) if known == etag else json_response(body)

@@ -31,7 +31,7 @@ from ledger.contracts.contract import (
     key_fields,
     published_types,
 )
-from ledger.contracts.plan import Context, NothingHappened, NothingHappenedYet, Plan
+from ledger.contracts.plan import CURRENCIES, Context, NothingHappened, NothingHappenedYet, Plan
 from ledger.contracts.registry import (
     RESERVED,
     declared_twice,
@@ -43,6 +43,7 @@ from ledger.contracts.registry import (
 from ledger.contracts.tool import ReadonlyTool, Role, Tool
 
 __all__ = [
+    "CURRENCIES",
     "LONGEST_RETENTION",
     "RESERVED",
     "ConsequenceLevel",

@@ -83,6 +83,8 @@ class Contract:
     quorum: int = field(default=1, metadata=_SEALED)
     # The keeper of the agent that proposed it may sign off: for teams too small for another person.
     keeper_may_sign: bool = field(default=False, metadata=_SEALED)
+    # SHA-256 of the policy document that a supervisor has to cite when it approves; empty: any.
+    required_policy: str = field(default="", metadata=_SEALED)
     # How long a transaction waits for sign-off, and the limits within which an agent may choose.
     ttl: timedelta = timedelta(minutes=15)
     min_ttl: timedelta = timedelta(seconds=5)

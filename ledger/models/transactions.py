@@ -150,6 +150,7 @@ class Transaction(models.Model):
     consequence_level = models.CharField(max_length=15)
     quorum = models.PositiveSmallIntegerField(default=1)
     keeper_may_sign = models.BooleanField(default=False, db_default=False)
+    required_policy = models.CharField(max_length=64, blank=True, default="", db_default="")
     payload = models.JSONField(help_text="The arguments as proposed.")
     arguments = models.JSONField(help_text="The arguments as validated and planned.")
     input_hash = models.CharField(max_length=64)

@@ -71,6 +71,8 @@ EMPTY: dict[str, Any] = {
 SETTLED_BY_TWO = "settled_by_two"
 # In the first event of what the keeper of the proposing agent may sign off.
 KEEPER_MAY_SIGN = "keeper_may_sign"
+# In the first event of what a supervisor approves by one policy document alone: its hash.
+REQUIRED_POLICY = "required_policy"
 # Sealed by the digest of their text, so that the seal outlives the text.
 BY_DIGEST = frozenset(EMPTY) | {"settlement"}
 _DIGEST_OF_NOTHING = hashlib.sha256(b"").hexdigest()
@@ -202,6 +204,7 @@ def first_details(row: Any) -> dict[str, Any]:
         # For the verifiers: those of earlier versions were settled by one operator.
         **({SETTLED_BY_TWO: True} if row.quorum > 1 else {}),
         **({KEEPER_MAY_SIGN: True} if row.keeper_may_sign else {}),
+        **({REQUIRED_POLICY: row.required_policy} if row.required_policy else {}),
         "sets": {
             name: text for name, text in outcome_of(row, OUTCOME).items() if text != OUTCOME[name]
         },

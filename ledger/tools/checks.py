@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any
@@ -20,6 +21,8 @@ from ledger.contracts import (
 )
 from ledger.errors import InvalidArguments
 from ledger.models import Ending, Transaction
+
+HASH = re.compile("[0-9a-f]{64}")
 
 
 @register()
@@ -184,6 +187,16 @@ def _limits(contract: Contract) -> Iterator[Rule]:
         "E011",
         "it is web_only, but its required_approver may be an agent, which cannot use the desk.",
         "Set required_approver='HUMAN', or leave out web_only.",
+    )
+    required = contract.required_policy
+    yield (
+        bool(required)
+        and not (
+            HASH.fullmatch(required) and contract.required_approver == RequiredApprover.SUPERVISOR
+        ),
+        "E019",
+        "its required_policy is no SHA-256, or nobody has to cite it.",
+        "Give the SHA-256 of the document in hexadecimal, with required_approver='SUPERVISOR'.",
     )
     yield (
         contract.remind is not None and not timedelta(0) < contract.remind < contract.ttl,

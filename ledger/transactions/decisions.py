@@ -112,6 +112,7 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
     _check_may_decide(row, vote, earlier)
     agent = agent_of(vote.by)
     sealed = _sealed(row, vote, agent)
+    _check_policy(vote, sealed, links[0])
     keeper = keeper_of(row.proposed_by)
     _check_is_not_the_keeper(vote, sealed, keeper, links[0])
     approvers = _approvers(row, vote, earlier, sealed)
@@ -161,6 +162,17 @@ def _check_is_not_the_keeper(
             "The agent that proposed it has the same keeper; somebody else has to decide."
             if vote.by.is_agent
             else "You keep the agent that proposed it; somebody else has to decide."
+        )
+
+
+def _check_policy(vote: _Vote, sealed: Mapping[str, Any], first: Link) -> None:
+    """Raises ``InvalidRequest``: a supervisor approves by the policy of the contract, or not."""
+    is_approval = vote.verdict == Verdict.APPROVE
+    if is_approval and sign_offs.lacks_policy(str(vote.by), sealed, first.says):
+        required = first.says[seals.REQUIRED_POLICY]
+        raise InvalidRequest(
+            f"The contract names the policy document {required}: an approval has to cite it.",
+            hint="GET /api/v1/pending has its text. Cite it, reject, or pass it on.",
         )
 
 

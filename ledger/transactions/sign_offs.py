@@ -198,6 +198,16 @@ def is_of_the_keeper(voter: str, keeper: str, first: Mapping[str, Any]) -> bool:
     return voter == keeper != "" and first.get(seals.KEEPER_MAY_SIGN) is not True
 
 
+def lacks_policy(principal: str, says: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
+    """True for an approval of an agent that does not cite the document that its contract names.
+
+    ``says`` are the details of its event, ``first`` those of the first one.
+    """
+    required = first.get(seals.REQUIRED_POLICY, "")
+    cited = (says.get("policy") or {}).get("sha256", "")
+    return bool(required) and Principal.parse(principal).is_agent and cited != required
+
+
 def is_grave(row: Any) -> bool:
     """True if settling it takes two operators whatever the amount: irreversible or critical."""
     cannot_be_undone = row.consequence_level == ConsequenceLevel.IRREVERSIBLE
@@ -274,6 +284,9 @@ def _decision_faults(
     keeper = str(says.get("proposer_kept_by", ""))
     if is_of_the_keeper(voter_of(link.principal, says), keeper, first):
         yield f"the decision is of {keeper}, who keeps the agent that proposed it."
+    is_approval = DECISIONS[link.kind] == Verdict.APPROVE
+    if is_approval and lacks_policy(link.principal, says, first):
+        yield f"the approval of {link.principal} does not cite the policy of the contract."
     if link.at > row.expires_at:
         yield "the decision came after the time was up."
 
@@ -312,6 +325,8 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
             yield f"{name}: {column} is not the sealed one."
     if row.keeper_may_sign != (says.get(seals.KEEPER_MAY_SIGN) is True):
         yield f"{name}: keeper_may_sign is not the sealed one."
+    if row.required_policy != says.get(seals.REQUIRED_POLICY, ""):
+        yield f"{name}: required_policy is not the sealed one."
     if (row.tenant, row.proposed_by) != (first.tenant, first.principal):
         yield f"{name}: tenant or proposer is not that of its first event."
     if any(link.transaction_id != row.id for link in links):

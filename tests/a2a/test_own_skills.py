@@ -62,6 +62,14 @@ def test_a_prepared_transaction_waits_for_sign_off_with_its_token_of_intent(peer
     assert row.proposed_by == "agent:acme/orchestrator"
 
 
+def test_over_plain_rest_it_is_at_work_and_listed_so(peer):
+    task = prepared(peer)
+
+    for state in ("working", "auth-required"):
+        (listed,) = peer.http("GET", f"/api/v1/tasks?state={state}").json()["items"]
+        assert (listed["task_id"], listed["state"]) == (task["id"], "working")
+
+
 def test_signed_off_and_carried_out_it_completes_with_the_receipt(peer, alice):
     task = prepared(peer)
     row = decide("approve", alice)
@@ -114,7 +122,7 @@ def test_the_plain_dialect_and_the_stream_say_the_outcome_too(peer, alice):
     row.refresh_from_db()
     assert read["outcome"]["kind"] == "succeeded"
     assert row.receipt in read["outcome"]["sentence"]
-    assert last["outcome"] == read["outcome"]
+    assert read["outcome"] == {"transaction_id": str(row.pk), **last["outcome"]}
     earlier = [body["statusUpdate"]["metadata"] for body in told.bodies if "statusUpdate" in body]
     assert ["outcome" in each[FACTS] for each in earlier] == [False] * (len(earlier) - 1) + [True]
 

@@ -230,6 +230,13 @@ def test_polling_faster_than_every_two_seconds_earns_a_429(as_orchestrator, cons
     assert answers[-1].json()["code"] == "polling_too_fast"
 
 
+def test_what_has_ended_is_read_as_often_as_one_likes(as_orchestrator, consolidate):
+    task = f"{TASKS}/{submit(as_orchestrator).json()['task_id']}"
+    post(as_orchestrator, f"{task}/cancel")
+
+    assert {as_orchestrator.get(task).status_code for _ in range(6)} == {200}
+
+
 def test_two_who_watch_one_task_at_the_proper_pace_are_never_stopped(as_orchestrator, consolidate):
     from ledger.foundation import doorbell
 

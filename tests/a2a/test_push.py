@@ -15,9 +15,11 @@ from django.utils import timezone
 
 from a2a import tasks
 from a2a.cards import signatures
+from a2a.models import PushConfig, Task
 from ledger.events import outbox
 from ledger.models import Delivery, Scope
 from tests.a2a.test_protocol import Peer
+from tests.agents_at_work import GOOD_INPUT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -124,6 +126,54 @@ def test_nothing_is_pushed_to_private_addresses(peer, consolidate, settings, url
 
     assert refused["error"]["code"] == -32602
     assert "Nothing is pushed to that address" in refused["error"]["message"]
+
+
+def ask_for_news(peer, url):
+    parts = [{"data": {"skill": "consolidate", "input": GOOD_INPUT}}]
+    message = {"messageId": "m1", "role": "ROLE_USER", "parts": parts}
+    push = {"url": url, "token": "their-token"}
+    configuration = {"returnImmediately": True, "taskPushNotificationConfig": push}
+    return peer.rpc("SendMessage", {"message": message, "configuration": configuration})
+
+
+def ask_for_news_by_rest(peer, url):
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "push": {"url": url, "token": "theirs"}}
+    headers = {"Idempotency-Key": "once"}
+    return peer.http("POST", "/api/v1/tasks", json=body, headers=headers)
+
+
+def test_a_task_over_plain_rest_is_pushed_as_one_over_a2a_is(peer, receiver, consolidate, worker):
+    first, again = (ask_for_news_by_rest(peer, receiver.url) for _ in range(2))
+    assert (first.status_code, again.status_code) == (201, 200)
+    tasks.claim(worker.principal, skills=[], via="api")
+    deliver_all()
+
+    ((headers, body),) = receiver.requests
+    pushed = json.loads(body)["task"]
+    assert pushed["id"] == first.json()["task_id"]
+    assert pushed["status"]["state"] == "TASK_STATE_WORKING"
+    assert headers["x-a2a-notification-token"] == "theirs"
+    assert "x-assent-signature" in headers
+
+
+def test_an_address_that_is_refused_leaves_no_task_behind(peer, consolidate, settings):
+    settings.WEBHOOK_NETWORKS = []
+    private = "http://10.0.0.1/x"
+
+    assert ask_for_news(peer, private)["error"]["code"] == -32602
+    refused = ask_for_news_by_rest(peer, private)
+
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+    assert "Nothing is pushed to that address" in refused.json()["detail"]
+    assert not Task.objects.exists()
+
+
+def test_what_is_rejected_keeps_no_address(orchestrator, receiver, consolidate):
+    reader = Peer(orchestrator, Scope.READ_ALL)
+    answer = ask_for_news(reader, receiver.url)["result"]["task"]
+
+    assert answer["status"]["state"] == "TASK_STATE_REJECTED"
+    assert not PushConfig.objects.exists()
 
 
 def test_configs_are_read_listed_and_taken_away_by_their_owner_only(

@@ -11,8 +11,11 @@ from a2a import tasks
 from a2a.cards import dialect_card
 from a2a.models import Skill, Task
 from a2a.tasks import questions
+from ledger import execution
 from ledger.foundation import doorbell
-from ledger.models import AgentToken, Scope
+from ledger.models import AgentToken, Scope, Transaction
+from ledger.transactions import coordinator
+from tests.a2a.test_own_skills import PAY
 from tests.a2a.test_plain_rest import TASKS, post
 from tests.agents_at_work import GOOD_INPUT
 from tests.peers.recall_client import RecallClient, TaskFailed
@@ -113,6 +116,47 @@ def test_it_tells_rejected_from_failed_and_reads_why(client_with, consolidate, a
 
     assert refusal.value.task["state"] == "rejected"
     assert refusal.value.task["reason"]["code"] == "declined"
+
+
+def test_it_stays_while_people_sign_off_what_its_task_proposed(base, orchestrator, alice):
+    _, token = AgentToken.issue(orchestrator, scopes=[Scope.SUBMIT, Scope.PROPOSE])
+    waiting = []
+
+    def sign_off_and_carry_out(_: float) -> None:
+        doorbell.redis().flushdb()
+        if waiting:
+            return
+        row = Transaction.objects.get()
+        waiting.append(client.poll(str(Task.objects.get().pk)))
+        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+        execution.commit(row.pk)
+
+    client = RecallClient(base, token, sign_off_and_carry_out)
+    with client.http:
+        client.fetch_card("prepare_transaction")
+        done = client.run("prepare_transaction", PAY, lambda *_: "")
+        (task,), row = waiting, Transaction.objects.get()
+        assert (task["state"], task["outcome"]["kind"]) == ("working", "pending")
+        assert task["outcome"]["transaction_id"] == str(row.pk)
+        assert task["token_of_intent"]["intent_digest"] == row.intent_digest
+        assert f"/transactions/{row.pk}/" in task["token_of_intent"]["links"]["desk"]
+        assert client.http.get(task["links"]["transaction"]).json()["status"] == "committed"
+
+    assert done["state"] == "completed"
+
+
+def test_the_articles_check_of_capabilities_passes_with_either_card(
+    client, client_with, consolidate
+):
+    required = {"inputRequired", "pushNotifications"}
+    push = {"url": "https://orchestrator.example/news", "token": "theirs"}
+    body = {"skill": "consolidate", "input": GOOD_INPUT, "push": push}
+
+    task = client_with().submit_with_validation(required, body)
+
+    assert (task["state"], Task.objects.get().push_configs.get().token) == ("submitted", "theirs")
+    capabilities = client.get("/.well-known/agent-card.json").json()["capabilities"]
+    assert {name for name, value in capabilities.items() if value} >= required
 
 
 def test_the_card_without_a_token_shows_nothing_of_a_tenant(client, base, consolidate):

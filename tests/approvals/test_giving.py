@@ -19,7 +19,7 @@ from a2a.tasks import questions
 from approvals.desk import giving
 from ledger.models import Agent
 from ledger.proof.audit import verification
-from tests.a2a.test_plain_rest import claimed
+from tests.a2a.test_plain_rest import WORK, claimed, post
 from tests.conftest import signed_in
 
 pytestmark = pytest.mark.django_db
@@ -138,6 +138,41 @@ def test_files_go_along_as_parts_of_the_message(as_alice, as_worker, report):
         "filename": "a b.pdf",
         "mediaType": "application/pdf",
     }
+
+
+def test_a_file_of_text_can_be_downloaded_as_text_and_nothing_else(
+    as_alice, as_vera, as_carol, report
+):
+    notes = SimpleUploadedFile("fares.html", "<b>Fährpreise</b>".encode(), "text/html")
+    picture = SimpleUploadedFile("map.png", b"\x89PNG\r\n\xff", "image/png")
+    task = given(as_alice, report, files=[notes, picture])
+
+    page = as_vera.get(reverse("desk:task", args=[task.pk])).content.decode()
+    (address,) = set(re.findall(rf"/tasks/{task.pk}/files/\w+", page))
+    file = as_vera.get(address)
+
+    assert file.content.decode() == "<b>Fährpreise</b>"
+    assert file["Content-Type"] == "text/plain; charset=utf-8"
+    assert file["Content-Disposition"] == 'attachment; filename="fares.html.txt"'
+    assert file["X-Content-Type-Options"] == "nosniff"
+    assert re.search(r"map\.png</bdi>\s+\(image/png\) · not shown here", page)
+    assert as_carol.get(address).status_code == 404
+    assert as_vera.get(f"{address}0").status_code == 404
+
+
+def test_the_page_says_a_failure_once_and_each_note_once(as_alice, as_worker, report):
+    task = given(as_alice, report)
+    work = claimed(as_worker)
+    held = {"fencing_token": work["fencing_token"]}
+    said = {**held, "message": "Fares of May are missing."}
+    post(as_worker, f"{WORK}/{task.pk}/progress", said)
+    post(as_worker, f"{WORK}/{task.pk}/fail", {**held, "reason": "No fares, no report."})
+    # As a partner on a git bus says it.
+    Task.objects.update(errors=[{"code": -32000, "message": "No fares, no report."}])
+
+    page = as_alice.get(reverse("desk:task", args=[task.pk])).content.decode()
+
+    assert (page.count("No fares, no report."), page.count("Fares of May are missing.")) == (1, 1)
 
 
 def test_files_that_are_too_large_are_refused_in_words(as_alice, report):

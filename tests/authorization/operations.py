@@ -10,8 +10,10 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
 
+from approvals.presentation import key_of_file
 from ledger.models import Checkpoint, IdempotencyKey
 from tests.authorization.scene import (
+    FILE,
     HUMANLAYER_CALL,
     HUMANLAYER_CONTACT,
     POLICY,
@@ -131,6 +133,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "tenant": "acme",
         "review_id": scene.review.pk,
         "place": "0/000.p/1",
+        "key": key_of_file(FILE),
         "call_id": "human-1" if "contact" in operation else "call-1",
         "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
     }

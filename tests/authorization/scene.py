@@ -81,6 +81,8 @@ PEOPLE = [
 STAFF = ["approver", "staff", "admin", "superuser"]
 COLUMNS = ["anonymous", *AGENTS, *PEOPLE]
 
+FILE = {"raw": "SGVsbG8=", "filename": "hello.txt"}
+
 
 class Scene:
     """Everything that an address may name, and a client for each caller."""
@@ -282,7 +284,7 @@ class Scene:
 
     def fresh_task(self) -> Any:
         caller = Caller(self.agents["owner"].principal, "acme", frozenset({Scope.SUBMIT}))
-        submission = Submission(skill="consolidate", input={})
+        submission = Submission(skill="consolidate", input={}, parts=[FILE])
         return submissions.submit(submission, caller=caller, via="api").task
 
     def _claimed_task(self) -> Any:

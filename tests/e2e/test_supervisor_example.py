@@ -92,6 +92,7 @@ def an_item(**fields: Any) -> dict[str, Any]:
         "consequence_level": "COMPENSABLE",
         "risk_level": "MEDIUM",
         "proposed_by": "agent:acme/helpdesk",
+        "required_policy": "",
     } | fields
 
 
@@ -151,6 +152,7 @@ def test_a_model_that_does_not_answer_in_time_passes_it_on():
         {"financial_impact": {"amount": "NaN", "currency": "EUR"}},
         {"financial_impact": None},
         {"tool": "refund_customer"},
+        {"required_policy": "f" * 64},
     ],
 )
 def test_no_model_approves_what_the_limits_of_the_policy_do_not_allow(fields):

@@ -115,6 +115,14 @@ LOOSER = {
     "another path": {"address": "https://payments.example/other"},
     "another credential": {"credential": "other"},
     "a smaller quorum": {"contract": {"quorum": 1}, "before": {"contract": {"quorum": 2}}},
+    "no policy": {
+        "before": {"contract": {"required_approver": "SUPERVISOR", "required_policy": "ab" * 32}},
+        "contract": {"required_approver": "SUPERVISOR"},
+    },
+    "another policy": {
+        "before": {"contract": {"required_approver": "SUPERVISOR", "required_policy": "ab" * 32}},
+        "contract": {"required_approver": "SUPERVISOR", "required_policy": "cd" * 32},
+    },
     "other surfaces": {"before": {"contract": {"web_only": True}}},
     "another operation key, while the old one counts for today": {
         "contract": {

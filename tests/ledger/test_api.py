@@ -488,6 +488,14 @@ def test_polling_too_fast_is_slowed_down_and_then_stopped(as_helpdesk):
     problem(answers[-1], 429, "polling_too_fast")
 
 
+def test_what_has_ended_is_read_as_often_as_one_likes(as_helpdesk):
+    path = f"/transactions/{as_helpdesk.propose().json()['transaction_id']}"
+    as_helpdesk.post(f"{path}/cancel")
+    execution.roll_back(Transaction.objects.get().pk)
+
+    assert {as_helpdesk.get(path).status_code for _ in range(6)} == {200}
+
+
 def test_nothing_new_costs_no_body(as_helpdesk, alice):
     token = as_helpdesk.propose().json()
     path = f"/transactions/{token['transaction_id']}"

@@ -28,6 +28,7 @@ from hypothesis import (
 from approvals import asgi, wsgi
 from approvals.http.admission import fast_path
 from approvals.http.admission.pages import Pages
+from ledger import execution
 from ledger.api.http import TOKEN_IS_KNOWN
 from ledger.foundation import doorbell
 from ledger.foundation.lanes import Lane
@@ -212,6 +213,19 @@ def test_polling_too_fast_is_counted_over_both_ways_and_refused_alike(as_helpdes
     assert sorted(poll.status_code for poll in polls) == [200] * 4 + [429] * 2
     assert by_fast.status_code == 429
     assert compared(by_fast) == compared(by_view)
+
+
+def test_what_has_ended_is_read_by_both_ways_as_often_as_one_likes(as_helpdesk):
+    (answer,) = sent(asgi.application, proposal(as_helpdesk))
+    path = f"{TRANSACTIONS}/{answer.json()['transaction_id']}"
+    as_helpdesk.post(f"{path.removeprefix('/api/v1')}/cancel")
+    execution.roll_back(Transaction.objects.get().pk)
+    ask = request(as_helpdesk, "GET", path)
+
+    polls = sent(asgi.application, *[ask] * 6) + sent(views, *[ask] * 2)
+
+    assert {poll.status_code for poll in polls} == {200}
+    assert compared(polls[5]) == compared(polls[-1])
 
 
 TEXTS = st.text(max_size=12)

@@ -64,6 +64,67 @@ def keep(agent: Agent, keeper: str) -> None:
     Agent.objects.filter(pk=agent.pk).update(kept_by=keeper)
 
 
+@pytest.fixture
+def by_our_policy(monkeypatch):
+    """The contract of the tool names the document."""
+    tool = tools["order"]
+    monkeypatch.setattr(tool, "contract", replace(tool.contract, required_policy=HASH))
+
+
+# --- the policy of a contract -----------------------------------------------------------------
+
+
+def test_an_approval_has_to_cite_the_policy_of_the_contract(by_our_policy, boss, second_boss):
+    row = propose("order", item="chair")
+    another = keep_policy(boss, "1. Everything is fine.\n", name="Anything").json()["sha256"]
+    not_kept = decide(boss, row, policy={"sha256": HASH, "paragraphs": ["1"]})
+    keep_policy(boss)
+
+    without = decide(boss, row)
+    by_another = decide(boss, row, policy={"sha256": another, "paragraphs": ["1"]})
+
+    assert {answer.status_code for answer in (not_kept, without, by_another)} == {422}
+    assert HASH in without.json()["detail"]
+    assert not row.decisions.exists()
+    approved = decide(boss, row, policy={"sha256": HASH, "paragraphs": ["1"]})
+    assert (approved.json()["status"], approved.json()["required_policy"]) == ("approved", HASH)
+    assert why_not_to_act(Transaction.objects.get(pk=row.pk)) == ""
+    verification.verify()
+    assert foreign_faults() == []
+
+
+def test_the_waiting_list_brings_the_text_that_has_to_be_cited_once(by_our_policy, boss):
+    for item in ("chair", "table"):
+        propose("order", item=item)
+    keep_policy(boss)
+    keep_policy(boss, "1. Nothing to do with it.\n", name="Else")
+
+    pending = boss.get("/pending").json()
+
+    assert {item["required_policy"] for item in pending["items"]} == {HASH}
+    (document,) = pending["policies"]
+    assert (document["sha256"], document["text"]) == (HASH, POLICY)
+
+
+def test_people_need_no_policy_nor_do_those_who_reject_or_pass_on(by_our_policy, boss, alice):
+    rejected, passed_on = (propose("order", item=item) for item in ("chair", "table"))
+
+    assert decide(boss, rejected, "reject", reason="No chair.").status_code == 200
+    assert decide(boss, passed_on, "pass-on", reason="People know.").status_code == 200
+    assert vote(coordinator.approve, passed_on, alice).state == State.APPROVED
+
+
+def test_an_approval_that_cited_nothing_is_noticed_where_the_contract_names_a_policy(boss):
+    row = propose("order", item="chair")
+    assert decide(boss, row).json()["status"] == "approved"
+
+    reseal(row.pk, required_policy=HASH)
+    Transaction.objects.filter(pk=row.pk).update(required_policy=HASH)
+
+    assert "does not cite the policy" in why_not_to_act(Transaction.objects.get(pk=row.pk))
+    assert any("without the policy of the contract" in fault for fault in foreign_faults())
+
+
 # --- the policy -------------------------------------------------------------------------------
 
 

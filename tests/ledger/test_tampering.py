@@ -760,7 +760,7 @@ def test_both_verifiers_know_the_same_maps_and_columns():
 def test_every_column_of_a_transaction_is_sealed_or_known_not_to_be():
     columns = {field.name for field in Transaction._meta.concrete_fields}
 
-    of_first_event = {seals.KEEPER_MAY_SIGN}
+    of_first_event = {seals.KEEPER_MAY_SIGN, seals.REQUIRED_POLICY}
     assert columns == {*seals.FIXED, *seals.OUTCOME, *seals.UNSEALED, *of_first_event, "state"}
 
 

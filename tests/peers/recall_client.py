@@ -20,6 +20,10 @@ class CardRefused(Exception):
     pass
 
 
+class TokenRefused(Exception):
+    pass
+
+
 class TaskFailed(Exception):
     def __init__(self, task: dict[str, Any]) -> None:
         super().__init__(f"{task['state']}: {task['reason']}")
@@ -55,6 +59,17 @@ class RecallClient:
         self.card = card
         return card
 
+    def submit_with_validation(self, required: set[str], task: dict[str, Any]) -> dict[str, Any]:
+        """Submit only to an agent whose card promises every capability that is required."""
+        answer = self.http.get(f"{self.agent_url}/.well-known/agent-card.json")
+        answer.raise_for_status()
+        promised = {name for name, value in answer.json()["capabilities"].items() if value}
+        if missing := required - promised:
+            raise CardRefused(f"missing {missing}")
+        submitted = self.http.post(f"{self.agent_url}/tasks", json=task)
+        submitted.raise_for_status()
+        return dict(submitted.json())
+
     def run(
         self, skill: str, value: Any, on_question: Callable[[str, dict[str, Any]], Any]
     ) -> dict[str, Any]:
@@ -66,6 +81,8 @@ class RecallClient:
         task = submitted.json()
         working = 0
         while task["state"] not in TERMINAL:
+            if task["state"] == "auth-required":
+                raise TokenRefused("Refresh bearer token and resubmit")
             if task["state"] == "input-required":
                 question = task["input_required"]
                 answer = on_question(question["description"], question)

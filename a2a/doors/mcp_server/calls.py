@@ -120,9 +120,10 @@ def look(token: str, subject: UUID) -> Standing | None:
 
 
 def poll(caller: Caller, subject: Any) -> tuple[Standing, bool]:
-    """The standing now, and whether the agent asks for it too often."""
+    """The standing now, and whether the agent asks too often for what has not ended."""
     standing = standing_of(caller, subject)
-    return standing, pace_of(caller, standing.subject) is Pace.REFUSED
+    is_too_fast = pace_of(caller, standing.subject) is Pace.REFUSED
+    return standing, is_too_fast and not standing.is_final
 
 
 def _reason(arguments: Json, name: str) -> str:

@@ -20,6 +20,12 @@ DIGEST = "8f1c0a52d3b64e7791aa3c5e0f42b8d65e9c7b1a40d2f3386c1e5a7b9d0f2c48"
 AT, LATER = "2026-11-22T09:30:00Z", "2026-11-22T09:45:00Z"
 ARGUMENTS = {"payment_id": "pay_1042", "amount": "48.20", "reason": "damaged"}
 TEXT = "Up to 50 euros are refunded without a return."
+PENDING = {
+    "kind": "pending",
+    "is_final": False,
+    "sentence": BY_STATE[State.PREPARED].sentence,
+    "do_not_retry": True,
+}
 
 # The value of a field of this name, wherever it stands.
 VALUES: dict[str, Any] = {
@@ -143,12 +149,8 @@ OF_SCHEMA: dict[str, Json] = {
     "SealedEvent": {"at": "1795340000000000", "details": "{}", "kind": "prepared"},
     "DecisionRecord": {"version": 2, "result": None, "task": None, "questions": None},
     "InclusionOut": {"checkpoint": None},
-    "OutcomeOut": {
-        "kind": "pending",
-        "is_final": False,
-        "sentence": BY_STATE[State.PREPARED].sentence,
-        "do_not_retry": True,
-    },
+    "OutcomeOut": PENDING,
+    "ProposedOut": PENDING,
     "Links": {
         "self": f"/api/v1/transactions/{TRANSACTION}",
         "wait": f"/api/v1/transactions/{TRANSACTION}?wait=30",
@@ -163,10 +165,20 @@ OF_SCHEMA: dict[str, Json] = {
         "resolve": f"/api/v1/tasks/{TASK}/resolve",
         "cancel": f"/api/v1/tasks/{TASK}/cancel",
         "desk": f"/tasks/{TASK}/",
+        "transaction": f"/api/v1/transactions/{TRANSACTION}",
     },
 }
 # What a short request leaves out although it has a value above.
-LEFT_OUT = {"ttl_s", "run_id", "step_id", "card_version", "may_answer", "change_request", "form"}
+LEFT_OUT = {
+    "ttl_s",
+    "run_id",
+    "step_id",
+    "card_version",
+    "may_answer",
+    "change_request",
+    "form",
+    "push",
+}
 QUERIES = {
     "readTransaction": "?wait=30",
     "listPending": "?wait=30",

@@ -188,6 +188,8 @@ def _task_page(
     context = {
         "task": row,
         "problem": problem,
+        # A partner's error repeats the reason, which is its message.
+        "faults": [error for error in row.errors if error.get("message") != row.reason],
         "messages_said": _messages(row),
         "asked": asked[:MOST_ASKED],
         "asked_in_short": _in_short(row.input) if _is_long(asked) else "",

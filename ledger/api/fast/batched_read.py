@@ -64,7 +64,7 @@ def _paces(
 
 
 def _rendered(row: TransactionRow, decisions: Sequence[Decision], pace: Pace, known: str) -> Read:
-    if pace is Pace.REFUSED:
+    if pace is Pace.REFUSED and row.state not in FINAL:
         response = too_fast(row.id)
         return response.status_code, _encoded(response.headers), response.content
     text, etag = versioned_text(row, decisions)

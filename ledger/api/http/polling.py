@@ -66,7 +66,10 @@ def _pace(polls: int) -> Pace:
 
 
 def too_fast(subject: UUID | str) -> HttpResponse:
-    """The response to a poll that is ``REFUSED``: of a transaction, or of what the text names."""
+    """The response to a poll that is ``REFUSED``: of a transaction, or of what the text names.
+
+    What has ended is shown nevertheless: its reader has nothing to wait for.
+    """
     name = subject if isinstance(subject, str) else f"Transaction {subject}"
     response = problem(
         429,
@@ -82,6 +85,6 @@ def too_fast(subject: UUID | str) -> HttpResponse:
 def headers_of_read(etag: str, pace: Pace, *, is_final: bool) -> dict[str, str]:
     """The headers of a transaction that is read."""
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
-    if pace is Pace.TOO_FAST or not is_final:
+    if pace is not Pace.FINE or not is_final:
         headers["Retry-After"] = str(POLL_INTERVAL_S)
     return headers

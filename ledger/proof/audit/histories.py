@@ -66,6 +66,7 @@ _TRANSACTION = (
     *(name for name in seals.FIXED if name != "id"),
     *seals.OUTCOME,
     seals.KEEPER_MAY_SIGN,
+    seals.REQUIRED_POLICY,
 )
 Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[misc]
 

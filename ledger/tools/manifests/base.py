@@ -48,7 +48,7 @@ class ContractTerms(Strict):
     """The fields of ``Contract`` that a manifest may set, durations in seconds."""
 
     # As ``Manifest.added_later``.
-    added_later: ClassVar[frozenset[str]] = frozenset({"keeper_may_sign"})
+    added_later: ClassVar[frozenset[str]] = frozenset({"keeper_may_sign", "required_policy"})
 
     owner_service: Annotated[str, Field(min_length=1, max_length=100)]
     operation_key: Annotated[str, Field(min_length=1, max_length=300)]
@@ -60,6 +60,7 @@ class ContractTerms(Strict):
     retry_safe: bool = False
     quorum: Annotated[int, Field(ge=1, le=20)] = 1
     keeper_may_sign: bool = False
+    required_policy: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
     ttl_s: Seconds = 900
     min_ttl_s: Seconds = 5
     max_ttl_s: Seconds = 86_400

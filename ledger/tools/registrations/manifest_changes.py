@@ -66,6 +66,8 @@ def _softer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
             yield name
     if after["keeper_may_sign"] and not before["keeper_may_sign"]:
         yield "keeper_may_sign"
+    if before["required_policy"] not in {"", after["required_policy"]}:
+        yield "required_policy"
     if after["quorum"] < before["quorum"]:
         yield "quorum"
 

@@ -43,6 +43,7 @@ class Answer:
     result: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     attached: Attached = field(default_factory=Attached)
+    cost: dict[str, Any] | None = None
 
 
 def answer_all(bus_pass: Pass) -> None:
@@ -119,7 +120,7 @@ def _files_of(bus_pass: Pass, row: BusRequest, answer: Answer) -> dict[str, byte
     if result is not None:
         result = _with_places(bus_pass, row, result, answer.attached)
     written[folders.response(request_id)] = files.response_file(
-        request_id, processed_by=by, result=result, error=answer.error
+        request_id, processed_by=by, result=result, error=answer.error, cost=answer.cost
     )
     return written
 
@@ -154,8 +155,8 @@ def _is_there(bus_pass: Pass, path: str, content: bytes) -> bool:
 
 def _answer_of(task: Task) -> Answer:
     if task.state == TaskState.COMPLETED:
-        return Answer(result=_result_of(task), attached=attachments.of(task))
-    return Answer(error=_error_of(task))
+        return Answer(result=_result_of(task), attached=attachments.of(task), cost=task.cost)
+    return Answer(error=_error_of(task), cost=task.cost)
 
 
 def _result_of(task: Task) -> dict[str, Any]:

@@ -92,7 +92,8 @@ def _end(
     row.processed_by = response.processed_by
     crash_points.reach("bus answer read")
     if response.error is not None:
-        _fail(bus_pass, row, _message_of(response.error), [response.error])
+        message = _message_of(response.error)
+        _fail(bus_pass, row, message, [response.error], response.cost)
         return
     skill = row.task.skill if row.task is not None else None
     if errors := json_schemas.misfits(skill.output_schema if skill else {}, response.result):
@@ -100,7 +101,14 @@ def _end(
         return
     by, text = bus_pass.bus.agent.principal, ""
     try:
-        tasks.finish(row.sent_task, by=by, via=VIA, result=response.result, artifacts=artifacts)
+        tasks.finish(
+            row.sent_task,
+            by=by,
+            via=VIA,
+            result=response.result,
+            artifacts=artifacts,
+            cost=response.cost,
+        )
     except TaskNotPossible:
         text = "The answer came after the task had ended."
     except LedgerError as refusal:
@@ -117,7 +125,13 @@ def _message_of(error: dict[str, Any]) -> str:
     return shown[:2000]
 
 
-def _fail(bus_pass: Pass, row: BusRequest, reason: str, errors: list[dict[str, Any]]) -> None:
+def _fail(
+    bus_pass: Pass,
+    row: BusRequest,
+    reason: str,
+    errors: list[dict[str, Any]],
+    cost: dict[str, Any] | None = None,
+) -> None:
     text = ""
     try:
         tasks.end(
@@ -128,6 +142,7 @@ def _fail(bus_pass: Pass, row: BusRequest, reason: str, errors: list[dict[str, A
             code=Reason.REMOTE_FAILED,
             reason=reason,
             errors=errors,
+            cost=cost,
         )
     except TaskNotPossible:
         text = "The answer came after the task had ended."

@@ -15,6 +15,7 @@ from typing import Any
 
 from a2a.doors.git_bus.repository import json_files
 from a2a.doors.git_bus.repository.git import Entry
+from a2a.validation import cost_in
 from ledger.foundation.characters import unsafe_in
 
 METADATA = "metadata.json"
@@ -103,6 +104,7 @@ class Response:
     result: dict[str, Any] | None
     error: dict[str, Any] | None
     processed_by: str
+    cost: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,7 @@ def response_file(
     processed_by: str,
     result: Mapping[str, Any] | None = None,
     error: Mapping[str, Any] | None = None,
+    cost: Mapping[str, Any] | None = None,
 ) -> bytes:
     return json_files.as_file(
         {
@@ -273,6 +276,7 @@ def response_file(
             "error": error,
             "id": request_id,
             "processed_by": processed_by,
+            **({"metadata": {"cost": cost}} if cost else {}),
         }
     )
 
@@ -283,10 +287,11 @@ def response_of(request_id: str, text: bytes) -> Response:
     if fields is None or fields.get("id") != request_id:
         raise RequestInvalid(-32603, "The answer is not a JSON object with the id of the request.")
     result, error = fields.get("result"), fields.get("error")
+    by, cost = str(fields.get("processed_by", ""))[:200], cost_in(fields.get("metadata"))
     if error is None and isinstance(result, dict):
-        return Response(result, None, str(fields.get("processed_by", ""))[:200])
+        return Response(result, None, by, cost)
     if result is None and isinstance(error, dict):
-        return Response(None, error, str(fields.get("processed_by", ""))[:200])
+        return Response(None, error, by, cost)
     raise RequestInvalid(-32603, "The answer has not exactly one of result and error.")
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import uuid4
 
 from django.db.models import QuerySet
 
 from a2a import tasks
 from a2a.models import PushConfig, Task
-from a2a.protocol.calls import Json
 from ledger.agents import Caller
 from ledger.errors import InvalidRequest
 from ledger.foundation import http_out
 
 MOST_CONFIGS = 10  # of one task
 TEXT_MAX = 2000  # characters
+Json = dict[str, Any]  # as A2A 1.0 has it
 
 
 def of_task(task_id: str, caller: Caller) -> QuerySet[PushConfig]:
@@ -35,15 +36,7 @@ def _own_task(task_id: str, caller: Caller) -> Task:
 
 def store(task: Task, sent: Json) -> PushConfig:
     """A new config, or a changed one with the same id. Raises ``InvalidRequest``."""
-    authentication = sent.get("authentication", {})
-    config = PushConfig(
-        config_id=sent.get("id", ""),
-        url=sent.get("url", ""),
-        token=sent.get("token", ""),
-        scheme=authentication.get("scheme", ""),
-        credentials=authentication.get("credentials", ""),
-    )
-    _check(config)
+    config = checked(sent)
     if task.push_configs.exclude(config_id=config.config_id).count() >= MOST_CONFIGS:
         raise InvalidRequest(f"A task has at most {MOST_CONFIGS} push notification configs.")
     stored, _ = PushConfig.objects.update_or_create(
@@ -59,7 +52,16 @@ def store(task: Task, sent: Json) -> PushConfig:
     return stored
 
 
-def _check(config: PushConfig) -> None:
+def checked(sent: Json) -> PushConfig:
+    """The config without its task, not stored. Raises ``InvalidRequest``."""
+    authentication = sent.get("authentication", {})
+    config = PushConfig(
+        config_id=sent.get("id", ""),
+        url=sent.get("url", ""),
+        token=sent.get("token", ""),
+        scheme=authentication.get("scheme", ""),
+        credentials=authentication.get("credentials", ""),
+    )
     texts = (config.url, config.token, config.credentials, config.config_id)
     if any(len(text) > TEXT_MAX or "\x00" in text for text in texts):
         raise InvalidRequest("A push notification config has texts of at most 2,000 characters.")
@@ -71,3 +73,4 @@ def _check(config: PushConfig) -> None:
         http_out.check_form(config.url)
     except http_out.AddressRefused as refusal:
         raise InvalidRequest(f"Nothing is pushed to that address. {refusal}") from None
+    return config

@@ -1,1 +1,0 @@
-"""Push notifications: their configuration and delivery."""
