@@ -15,15 +15,20 @@ class A2AConfig(AppConfig):
         from a2a.protocol import push
         from a2a.rest.doorbell import wake_workers
         from a2a.states import BY_KIND
-        from a2a.tasks.records import sealed_content
+        from a2a.tasks.records import sealed_content, stored_content
         from ledger.events import outbox
         from ledger.foundation import doorbell
-        from ledger.proof.audit import histories
+        from ledger.proof.audit import Family, Standing, register_family
         from ledger.workers import register_step
 
-        histories.register_family(
-            histories.Family(
-                "task", BY_KIND, models.Task, histories.Standing, sealed_content.CONTENT
+        register_family(
+            Family(
+                "task",
+                BY_KIND,
+                models.Task,
+                Standing,
+                sealed_content.CONTENT,
+                stored_content.contents,
             )
         )
         outbox.register(push.PushChannel())

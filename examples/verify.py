@@ -107,6 +107,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "task_legal_hold_released": (OPEN_TASK | ENDED_TASK, None),
     },
 }
+EMPTY_QUESTION = '{"evidence":[],"form":{},"text":""}'
 VERDICTS = {
     "approval_recorded": "approve",
     "approved": "approve",
@@ -324,6 +325,7 @@ class History:
     def __init__(self, subject: str) -> None:
         self.subject = subject
         self.rows: list[Record] = []
+        self.contents: Record = {}
         self.decisions: list[Record] = []
         self.events: list[Record] = []
 
@@ -352,6 +354,7 @@ class History:
             yield f"{family} {row['id']} is not {last['to_state']}, as event {last['id']} says."
         if family == "task":
             yield from task_row_faults(row, self.events)
+            yield from task_content_faults(row, self.contents, self.events)
         if family == "transaction":
             yield from row_faults(row, self.events)
             yield from sign_off_faults(row, self.events)
@@ -492,6 +495,29 @@ def task_row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     if row["content_erased_at"] != sealed:
         yield f"task {row['id']}: content_erased_at is not what its events sealed."
     yield from task_erasure_faults(events)
+
+
+def task_content_faults(row: Record, contents: Record, events: list[Record]) -> Iterator[str]:
+    """Input, result, questions and answers, and who answered, against what was sealed."""
+    sealed, is_erased = sealed_of_task(events), erasure_in(events) is not None
+    for event in events:
+        details = says(event)
+        if event["kind"] == "task_asked":
+            sealed[f"question {details['question']}"] = details["asked_digest"]
+            sealed[f"answer to {details['question']}"] = digest("null")
+        if event["kind"] == "task_answered":
+            sealed[f"answer to {details['question']}"] = details["answer_digest"]
+    if is_erased:
+        sealed = {
+            name: digest(EMPTY_QUESTION if name.startswith("question ") else "null")
+            for name in sealed
+        }
+    for event in events:
+        if event["kind"] == "task_answered":
+            sealed[f"answerer of {says(event)['question']}"] = event["principal"]
+    for name in sorted({*sealed, *contents}):
+        if sealed.get(name) != contents.get(name):
+            yield f"task {row['id']}: its {name} is not the sealed one."
 
 
 def task_erasure_faults(events: list[Record]) -> Iterator[str]:
@@ -1107,7 +1133,9 @@ def verify(
             if subject != history.subject:
                 yield from history.faults()
                 history = History(subject)
-            if kind == "event":
+            if kind == "contents":
+                history.contents = record["digests"]
+            elif kind == "event":
                 leaves[record["id"]], times[record["id"]] = record["hash"], int(record["at"])
                 history.events.append(record)
             else:

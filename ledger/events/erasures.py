@@ -26,12 +26,14 @@ class SealedContent:
     """The way the events of an upper room's rows seal their content, and how long it is kept.
 
     ``names`` is what an erasure gives the digests of. The functions read events: until when the
-    content is kept (microseconds since 1970, as text), and the digests that were sealed, by name.
+    content is kept (microseconds since 1970, as text), the digests that were sealed, by name, and
+    what the tables must hold by now.
     """
 
     names: frozenset[str]
     retain_until: Callable[[Sequence[Link]], str]
     digests: Callable[[Sequence[Link]], Mapping[str, str]]
+    contents: Callable[[Sequence[Link]], Mapping[str, str]]
 
 
 def erasure_in(links: Sequence[Link]) -> Link | None:

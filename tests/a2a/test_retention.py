@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.db.transaction import atomic
 from django.utils import timezone
 
@@ -31,7 +32,7 @@ from ledger.seals.intents import canonical
 from ledger.seals.seals import as_text
 from ledger.transactions import coordinator
 from tests.a2a.test_protocol import Peer
-from tests.forgery import forge, reseal, reseal_row
+from tests.forgery import forge, reseal, reseal_row, without_triggers
 from tests.ledger.test_retention import PUBLIC_KEY, assert_whole, dump, make_unreadable
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -194,7 +195,8 @@ def test_a_task_whose_hold_was_removed_without_an_event_is_held_again(work):
 @pytest.mark.parametrize("column", ["text", "answer"])
 def test_a_task_whose_question_was_changed_is_held_and_not_erased(work, column):
     task = work()
-    Question.objects.filter(task=task).update(**{column: "something else"})
+    with without_triggers():
+        Question.objects.filter(task=task).update(**{column: "something else"})
     assert_held_and_kept(task)
 
 
@@ -323,6 +325,56 @@ class TestTampering:
         assert str(task.pk) in ours
         assert str(task.pk) in theirs
 
+    @pytest.mark.parametrize("is_erased", [False, True], ids=["kept", "erased"])
+    @pytest.mark.parametrize(
+        ("change", "part"),
+        [
+            ("UPDATE a2a_task SET input = '{\"x\": 1}' WHERE id = %s", "input"),
+            ("UPDATE a2a_task SET result = '{\"x\": 1}' WHERE id = %s", "result"),
+            ("UPDATE a2a_question SET text = 'Not that?' WHERE task_id = %s", "question "),
+            ("UPDATE a2a_question SET form = '{\"enum\": [1]}' WHERE task_id = %s", "question "),
+            ("UPDATE a2a_question SET answer = '\"No\"' WHERE task_id = %s", "answer to "),
+            (
+                "UPDATE a2a_question SET answered_by = 'user:9' WHERE task_id = %s",
+                "answerer of ",
+            ),
+            ("DELETE FROM a2a_question WHERE task_id = %s", "answer to "),
+        ],
+        ids=["input", "result", "text", "form", "answer", "answerer", "deleted"],
+    )
+    def test_content_that_is_not_the_sealed_one(self, work, change, part, is_erased):
+        task = work()
+        if is_erased:
+            retention.erase_due()
+        forge(change, task.pk)
+
+        for faults in self.faults():
+            assert re.search(rf"task {task.pk}: its {part}\S* ?is not the sealed one", faults)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "UPDATE a2a_task SET input = '1' WHERE id = %s",
+            "UPDATE a2a_task SET result = '1' WHERE id = %s",
+            "UPDATE a2a_task SET result = NULL WHERE id = %s",
+            "UPDATE a2a_question SET text = 'x' WHERE task_id = %s",
+            "UPDATE a2a_question SET answer = '1' WHERE task_id = %s",
+            "UPDATE a2a_question SET answered_by = 'user:9' WHERE task_id = %s",
+            "UPDATE a2a_question SET state = 'open', answered_by = '' WHERE task_id = %s",
+            "UPDATE a2a_question SET text = '', form = '{}', evidence = '[]', answer = NULL"
+            " WHERE task_id = %s",
+        ],
+    )
+    def test_the_database_refuses_another_question_answer_or_result(self, work, change):
+        task = work()
+
+        with (
+            pytest.raises(IntegrityError, match="is refused"),
+            atomic(),
+            connection.cursor() as cursor,
+        ):
+            cursor.execute(change, [task.pk])
+
     def test_a_task_that_says_it_was_erased_without_an_event(self, work):
         task = work()
         forge("UPDATE a2a_task SET content_erased_at = now() WHERE id = %s", task.pk)
@@ -362,7 +414,9 @@ class TestTampering:
             **changes,
         }
         event = self.append(task, "task_content_erased", "system:sweeper", details)
-        Task.objects.filter(pk=task.pk).update(content_erased_at=at, **retention.EMPTY)
+        with without_triggers():
+            Task.objects.filter(pk=task.pk).update(content_erased_at=at, **retention.EMPTY)
+        retention._erase_related([task.pk])
         ledger_retention.erase_reasons([task.pk])
         return event
 

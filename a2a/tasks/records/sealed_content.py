@@ -10,9 +10,11 @@ from collections.abc import Sequence
 
 from a2a import states
 from a2a.tasks.records import digests
-from ledger.events import SealedContent
+from ledger.events import SealedContent, erasure_in
 from ledger.seals import Link
 
+# Left of a question when its content was erased.
+EMPTY_QUESTION = digests.question_text("", {}, [])
 # What an erasure gives the digest of: columns of the task, and what belongs to it.
 ERASED = frozenset(
     {
@@ -79,4 +81,20 @@ def question_digests(links: Sequence[Link]) -> dict[str, tuple[str, str]]:
     return {question: (digest, answered.get(question, none)) for question, digest in asked.items()}
 
 
-CONTENT = SealedContent(ERASED, retain_until, content_digests)
+def contents(links: Sequence[Link]) -> dict[str, str]:
+    """The digests of what the tables must hold of the task and its questions, and who answered."""
+    questions = question_digests(links)
+    content = content_digests(links)
+    if erasure_in(links) is not None:
+        none = digests.digest_of("null")
+        content = dict.fromkeys(content, none)
+        questions = dict.fromkeys(questions, (digests.digest_of(EMPTY_QUESTION), none))
+    for question, (asked, answer) in questions.items():
+        content |= {f"question {question}": asked, f"answer to {question}": answer}
+    for link in links:
+        if link.kind == states.ANSWER.kind:
+            content[f"answerer of {link.says.get('question')}"] = link.principal
+    return content
+
+
+CONTENT = SealedContent(ERASED, retain_until, content_digests, contents)

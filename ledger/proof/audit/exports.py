@@ -48,6 +48,8 @@ def _records() -> Iterator[dict[str, Any]]:
 def _records_of(history: History) -> Iterator[dict[str, Any]]:
     for name, row in history.rows.items():
         yield _record(name, row)
+    if history.contents:
+        yield {"type": "contents", "id": str(history.subject), "digests": history.contents}
     for vote in history.votes:
         yield _record("decision", vote)
     for link in history.links:

@@ -6,13 +6,14 @@ them, and merged: a row without events and events without a row come out as such
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count, groupby, starmap
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -41,7 +42,9 @@ class Family:
     moves: Map
     model: type[models.Model]
     columns: type[Any]  # a NamedTuple of the columns that are read
-    content: SealedContent | None = None  # of upper rooms: what their erasures are compared with
+    # Of upper rooms: the content as their events seal it, and as their tables have it, by subject.
+    content: SealedContent | None = None
+    contents: Callable[[Part], Iterator[tuple[UUID, dict[str, str]]]] | None = None
 
 
 class Vote(NamedTuple):
@@ -95,6 +98,7 @@ class History:
     links: list[Link] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
     rows: dict[str, Any] = field(default_factory=dict)  # by the name of the family
+    contents: dict[str, str] = field(default_factory=dict)  # digests of what the tables hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ def newer_than(event_id: int) -> Iterator[Part]:
     looks each of them up: asked for all at once, it may rather go through the whole ledger.
     """
     newer = Event.objects.filter(pk__gt=event_id).order_by("subject").distinct()
-    subjects = [subject for (subject,) in _stream(newer, ["subject"])]
+    subjects = [subject for (subject,) in stream(newer, ["subject"])]
     for begin in range(0, len(subjects), AT_ONCE):
         yield Part(only=tuple(subjects[begin : begin + AT_ONCE]))
 
@@ -156,10 +160,15 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
     sources["votes"] = _Source((key, [*rows]) for key, rows in votes)
     for name, family in families.items():
         sources[name] = _Source((row.id.int, row) for row in _rows(family, part))
+    with_contents = [family.contents(part) for family in families.values() if family.contents]
+    by_subject = heapq.merge(*with_contents, key=itemgetter(0))
+    sources["contents"] = _Source((subject.int, digests) for subject, digests in by_subject)
     while keys := [source.key for source in sources.values() if source.key is not None]:
         subject = min(keys)
         taken = {name: s.take() for name, s in sources.items() if s.key == subject}
-        yield History(UUID(int=subject), taken.pop("events", []), taken.pop("votes", []), taken)
+        links, votes = taken.pop("events", []), taken.pop("votes", [])
+        contents = taken.pop("contents", {})
+        yield History(UUID(int=subject), links, votes, taken, contents)
 
 
 def without_events() -> Iterator[tuple[str, UUID]]:
@@ -193,20 +202,20 @@ class _Source:
 
 def _links(part: Part) -> Iterator[Link]:
     rows = events_in(part).order_by("subject", "seq", "pk")
-    return starmap(Link, _stream(rows, Link._fields))
+    return starmap(Link, stream(rows, Link._fields))
 
 
 def _votes(part: Part) -> Iterator[Vote]:
     rows = Decision.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
-    return starmap(Vote, _stream(rows, Vote._fields))
+    return starmap(Vote, stream(rows, Vote._fields))
 
 
 def _rows(family: Family, part: Part) -> Iterator[Any]:
     rows = family.model._default_manager.filter(part.of("pk")).order_by("pk")
-    return starmap(family.columns, _stream(rows, family.columns._fields))
+    return starmap(family.columns, stream(rows, family.columns._fields))
 
 
-def _stream(rows: models.QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def stream(rows: models.QuerySet[Any], columns: Sequence[str]) -> Iterator[tuple[Any, ...]]:
     """The columns, chunk by chunk, in PostgreSQL's binary format: half the work of Django's way."""
     sql, params = rows.values_list(*columns).query.sql_with_params()
     connection.ensure_connection()

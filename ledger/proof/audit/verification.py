@@ -180,12 +180,13 @@ def faults_of(history: History) -> list[str]:
         faults += sign_off_faults(row, history.links)
         faults += _decision_faults(history)
     else:
-        faults += _standing_faults(name, row, history.links)
+        faults += _standing_faults(name, row, history)
     return faults
 
 
-def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str]:
-    """Faults of the row of an upper room, against its events: of its state, and its erasure."""
+def _standing_faults(name: str, row: Any, history: History) -> Iterator[str]:
+    """Faults of an upper room's row against its events: of its state, erasure and content."""
+    links = history.links
     last, erasure = links[-1], erasure_in(links)
     if row.state != last.to_state:
         yield (
@@ -196,8 +197,14 @@ def _standing_faults(name: str, row: Any, links: Sequence[Link]) -> Iterator[str
     if seals.as_text(row.content_erased_at) != sealed:
         yield f"{name} {row.id}: content_erased_at is not what its events sealed."
     content = histories.families[name].content
-    for link, fault in sealed_content_faults(links, content) if content else ():
+    if content is None:
+        return
+    for link, fault in sealed_content_faults(links, content):
         yield f"event {link.id} of {name} {row.id}: {fault}"
+    sealed_contents = content.contents(links)
+    for part in sorted({*sealed_contents, *history.contents}):
+        if sealed_contents.get(part) != history.contents.get(part):
+            yield f"{name} {row.id}: its {part} is not the sealed one."
 
 
 def _family_of(history: History) -> tuple[str, Map]:
