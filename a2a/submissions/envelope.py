@@ -159,6 +159,7 @@ def _denials(request: Request) -> Iterator[Denial]:
     yield from _token_without_scope(request)
     yield from _unknown_skill(request)
     yield from _incomplete(request)
+    yield from _unnamed(request)
     yield from _wrong_sender(request)
     yield from _wrong_receiver(request)
     yield from _expired(request)
@@ -236,6 +237,19 @@ def _incomplete(request: Request) -> Iterator[Denial]:
         yield Denial(
             Reason.MISSING_CORRELATION_FIELDS,
             f"This request has to carry an envelope, with {listed}.",
+        )
+
+
+def _unnamed(request: Request) -> Iterator[Denial]:
+    """Where the tenant demands it, agents say who sends it and when; people are signed in."""
+    skill, sent = request.skill, request.envelope
+    is_asked = skill is not None and skill.agent.tenant.demands_sender
+    if not is_asked or not request.caller.principal.is_agent:
+        return
+    if sent is None or sent.from_agent is None or sent.sent_at is None:
+        yield Denial(
+            Reason.MISSING_CORRELATION_FIELDS,
+            "Requests to this skill name their sender and time: an envelope with from, sent_at.",
         )
 
 
