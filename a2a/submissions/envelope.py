@@ -90,6 +90,7 @@ CORRELATION = (
     "timeout_s",
 )
 DELEGATION = ("parent_task", "delegation_depth")
+SENDER = ("from_agent", "sent_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,6 @@ def _denials(request: Request) -> Iterator[Denial]:
     yield from _token_without_scope(request)
     yield from _unknown_skill(request)
     yield from _incomplete(request)
-    yield from _unnamed(request)
     yield from _wrong_sender(request)
     yield from _wrong_receiver(request)
     yield from _expired(request)
@@ -225,14 +225,8 @@ def _not_offered_by(tenant: str) -> Denial:
 
 
 def _incomplete(request: Request) -> Iterator[Denial]:
-    """Requests that must carry a whole envelope: across tenants, delegated, or by the skill."""
-    skill, envelope = request.skill, request.envelope
-    is_foreign = skill is not None and skill.tenant != request.caller.tenant
-    is_required = skill is not None and skill.requires_envelope
-    is_delegated = envelope is not None and envelope.is_delegated
-    if not (is_foreign or is_required or is_delegated):
-        return
-    if names := _missing_members(envelope):
+    sent = request.envelope or Envelope()
+    if names := [name for name in _required_members(request) if getattr(sent, name) is None]:
         listed = ", ".join(name.removesuffix("_agent") for name in names)
         yield Denial(
             Reason.MISSING_CORRELATION_FIELDS,
@@ -240,24 +234,19 @@ def _incomplete(request: Request) -> Iterator[Denial]:
         )
 
 
-def _unnamed(request: Request) -> Iterator[Denial]:
-    """Where the tenant demands it, agents say who sends it and when; people are signed in."""
-    skill, sent = request.skill, request.envelope
-    is_asked = skill is not None and skill.agent.tenant.demands_sender
-    if not is_asked or not request.caller.principal.is_agent:
-        return
-    if sent is None or sent.from_agent is None or sent.sent_at is None:
-        yield Denial(
-            Reason.MISSING_CORRELATION_FIELDS,
-            "Requests to this skill name their sender and time: an envelope with from, sent_at.",
-        )
-
-
-def _missing_members(envelope: Envelope | None) -> list[str]:
-    if envelope is None:
-        return list(CORRELATION)
-    required = (*CORRELATION, *(DELEGATION if envelope.is_delegated else ()))
-    return [name for name in required if getattr(envelope, name) is None]
+def _required_members(request: Request) -> list[str]:
+    """All of them across tenants, for delegated requests, and by the skill; the sender and the
+    time where the tenant demands them of agents."""
+    skill, envelope, caller = request.skill, request.envelope, request.caller
+    is_delegated = envelope is not None and envelope.is_delegated
+    is_by_skill = skill is not None and (skill.tenant != caller.tenant or skill.requires_envelope)
+    names_sender = skill is not None and skill.agent.tenant.demands_sender
+    required = (
+        *(CORRELATION if is_by_skill or is_delegated else ()),
+        *(DELEGATION if is_delegated else ()),
+        *(SENDER if names_sender and caller.principal.is_agent else ()),
+    )
+    return list(dict.fromkeys(required))
 
 
 def _wrong_sender(request: Request) -> Iterator[Denial]:
