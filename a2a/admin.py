@@ -28,7 +28,7 @@ from ledger.admin.base import (
 )
 from ledger.admin.sealed_changes import VIA, SealedEdits, principal_of
 from ledger.contracts import json_schemas
-from ledger.errors import SchemaUnusable
+from ledger.errors import LedgerError, SchemaUnusable
 from ledger.models import Tenant, id_or_none
 from ledger.tools import watched
 
@@ -181,6 +181,16 @@ class RemoteAgentForm(forms.ModelForm):
         return fields
 
 
+class RemoteAgentChangeForm(forms.ModelForm):
+    def clean_sample(self) -> Any:
+        sample = self.cleaned_data["sample"] or {}
+        if sample and not remote.is_sample(self.instance, sample):
+            raise ValidationError(
+                'Write {"skill": …, "input": …}: one of its skills, with an input that it takes.'
+            )
+        return sample
+
+
 @admin.register(RemoteAgent)
 class RemoteAgentAdmin(TenantAdmin, SealedEdits):
     """Remote agents: registered by the address of their card, which is pinned until an operator
@@ -190,9 +200,9 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
     sealed_as = "remote_agent"
     secrets = frozenset({"token"})
     tenant_path = "agent__tenant"
-    list_display = ("agent", "url", "card_version", "fetched_at", "drift", "error")
-    list_select_related = ("agent", "watched")
-    actions = ("fetch_again", "pin")
+    list_display = ("agent", "url", "card_version", "fetched_at", "drift", "error", "last_sample")
+    list_select_related = ("agent", "watched", "probe")
+    actions = ("fetch_again", "pin", "send_sample")
     pinned_at = related("watched.pinned_at", "pinned at")
     fetched_at = related("watched.read_at", "fetched at")
     drift = related("watched.held_why", "drift")
@@ -204,7 +214,7 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
         self, request: HttpRequest, obj: Any = None, change: bool = False, **kwargs: Any
     ) -> Any:
         if obj is not None:
-            return super().get_form(request, obj, change, **kwargs)
+            return super().get_form(request, obj, change, form=RemoteAgentChangeForm, **kwargs)
         form = super().get_form(request, obj, change, form=RemoteAgentForm, **kwargs)
         tenant: Any = form.base_fields["tenant"]
         tenant.queryset = Tenant.objects.filter(slug__in=tenants_of(request))
@@ -223,12 +233,14 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
             "fetched_at",
             "drift",
             "error",
+            "sample",
+            "last_sample",
             "card_",
             "seen_card_",
         )
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        changeable = {"required_capabilities", "wants_push"}
+        changeable = {"required_capabilities", "wants_push", "sample"}
         return tuple(set(self.get_fields(request, obj)) - changeable) if obj else ()
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -261,6 +273,25 @@ class RemoteAgentAdmin(TenantAdmin, SealedEdits):
             problem = watched.read_now(row.watched_id)
             row.watched.refresh_from_db()
             outcome = problem or row.watched.held_why or "as it was pinned."
+            self.message_user(request, f"{row.agent.name}: {outcome}")
+
+    @admin.display(description="last sample task")
+    def last_sample(self, row: RemoteAgent) -> SafeString | str:
+        if row.probe is None:
+            return "-"
+        address = reverse("desk:task", args=[row.probe.pk])
+        text = f"{row.probe.get_state_display()} {row.probe.reason}".strip()
+        return format_html('<a href="{}">{}</a>', address, text[:200])
+
+    @admin.action(description="Send a sample task", permissions=["change"])
+    def send_sample(self, request: HttpRequest, rows: QuerySet[RemoteAgent]) -> None:
+        for row in rows.select_related("agent", "watched"):
+            try:
+                task = remote.send_sample(row, by=principal_of(request), via=VIA)
+            except LedgerError as refusal:
+                self.message_user(request, f"{row.agent.name}: {refusal}", messages.ERROR)
+                continue
+            outcome = f"the sample task is {task.state}." if task else "it has no sample task."
             self.message_user(request, f"{row.agent.name}: {outcome}")
 
     @admin.action(description="Pin the card as it is now", permissions=["change"])

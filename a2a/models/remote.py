@@ -32,6 +32,21 @@ class RemoteAgent(models.Model):
         default=False, help_text="Ask it to push news to us, where its card allows that."
     )
     card_version = models.CharField(max_length=100, blank=True)
+    sample = models.JSONField(
+        default=dict,
+        blank=True,
+        db_default={},
+        help_text="A harmless task, sent on demand and after its card has changed: "
+        '{"skill": "echo", "input": {}}.',
+    )
+    probe = models.ForeignKey(
+        "Task",
+        on_delete=models.SET_NULL,
+        null=True,
+        editable=False,
+        related_name="+",
+        help_text="The last sample task.",
+    )
     watched = models.OneToOneField(
         Watched, on_delete=models.PROTECT, related_name="remote", help_text="Its card."
     )

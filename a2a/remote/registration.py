@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from django.db.transaction import atomic
+from django.db.transaction import atomic, on_commit
 
 from a2a.models import RemoteAgent, Skill
-from a2a.remote import cards
+from a2a.remote import cards, probes
 from a2a.remote.cards import CardRefused, OfferedSkill, Unreachable, skills_of, validated
 from a2a.wire import RemoteCard, card_from_json
 from ledger.events import ChangeKind, record_change
@@ -57,6 +59,11 @@ def pin(remote: RemoteAgent, *, by: Principal, via: Surface) -> None:
             name=remote.agent.name,
             details={"card_version": parsed.version[:100]},
         )
+        _probe_later(remote)
+
+
+def _probe_later(remote: RemoteAgent) -> None:
+    on_commit(partial(probes.send_after_change, remote.pk), robust=True)
 
 
 def _fetch_or_refuse(url: str, token: str) -> dict[str, Any]:
@@ -118,8 +125,17 @@ def _compare(document: Watched, card: dict[str, Any]) -> None:
         drift = drifts.get(skill.slug, "")
         if skill.drift != drift:
             Skill.objects.filter(pk=skill.pk).update(drift=drift)
-    document.seen = card
+    before, document.seen = document.seen, card
     document.held_why = "; ".join(f"{slug}: {drift}" for slug, drift in drifts.items())[:5000]
+    if not document.held_why and _content_of(card) != _content_of(before):
+        _probe_later(remote)
+
+
+def _content_of(card: dict[str, Any]) -> RemoteCard | None:
+    """The card without its signatures, which may differ at each reading."""
+    with suppress(Exception):  # the parser raises any type for a stranger's JSON
+        return card_from_json(card)
+    return None
 
 
 def _usable_skills(

@@ -276,7 +276,7 @@ def draft_of(submission: Submission, caller: Caller, find_skill: FindSkill) -> D
         refuse_unstorable(submission.input)
     revised = _revised(submission, skill, caller)
     request = envelope.Request(
-        caller=caller,
+        caller=_lender(caller, skill, read),
         skill=skill,
         skill_slug=submission.skill,
         input=submission.input,
@@ -291,6 +291,14 @@ def draft_of(submission: Submission, caller: Caller, find_skill: FindSkill) -> D
         detail = addressing.expected_input(submission.skill, schema)
         denial = replace(denial, detail=detail)
     return Draft(submission, request, key, _expires_at(request, denial), denial)
+
+
+def _lender(caller: Caller, skill: Skill | None, sent: Envelope | None) -> Caller:
+    """The caller with the scopes of its token that the request lends where it names none."""
+    names_scopes = sent is not None and sent.scopes is not None
+    if skill is None or names_scopes or not skill.agent.tenant.demands_scopes:
+        return caller
+    return replace(caller, scopes=caller.scopes & {Scope.SUBMIT.value})
 
 
 def _refuse_unstorable(submission: Submission) -> None:

@@ -90,6 +90,7 @@ CORRELATION = (
     "timeout_s",
 )
 DELEGATION = ("parent_task", "delegation_depth")
+SENDER = ("from_agent", "sent_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,14 +225,8 @@ def _not_offered_by(tenant: str) -> Denial:
 
 
 def _incomplete(request: Request) -> Iterator[Denial]:
-    """Requests that must carry a whole envelope: across tenants, delegated, or by the skill."""
-    skill, envelope = request.skill, request.envelope
-    is_foreign = skill is not None and skill.tenant != request.caller.tenant
-    is_required = skill is not None and skill.requires_envelope
-    is_delegated = envelope is not None and envelope.is_delegated
-    if not (is_foreign or is_required or is_delegated):
-        return
-    if names := _missing_members(envelope):
+    sent = request.envelope or Envelope()
+    if names := [name for name in _required_members(request) if getattr(sent, name) is None]:
         listed = ", ".join(name.removesuffix("_agent") for name in names)
         yield Denial(
             Reason.MISSING_CORRELATION_FIELDS,
@@ -239,11 +234,19 @@ def _incomplete(request: Request) -> Iterator[Denial]:
         )
 
 
-def _missing_members(envelope: Envelope | None) -> list[str]:
-    if envelope is None:
-        return list(CORRELATION)
-    required = (*CORRELATION, *(DELEGATION if envelope.is_delegated else ()))
-    return [name for name in required if getattr(envelope, name) is None]
+def _required_members(request: Request) -> list[str]:
+    """All of them across tenants, for delegated requests, and by the skill; the sender and the
+    time where the tenant demands them of agents."""
+    skill, envelope, caller = request.skill, request.envelope, request.caller
+    is_delegated = envelope is not None and envelope.is_delegated
+    is_by_skill = skill is not None and (skill.tenant != caller.tenant or skill.requires_envelope)
+    names_sender = skill is not None and skill.agent.tenant.demands_sender
+    required = (
+        *(CORRELATION if is_by_skill or is_delegated else ()),
+        *(DELEGATION if is_delegated else ()),
+        *(SENDER if names_sender and caller.principal.is_agent else ()),
+    )
+    return list(dict.fromkeys(required))
 
 
 def _wrong_sender(request: Request) -> Iterator[Denial]:

@@ -116,7 +116,8 @@ def _enter_all(rows: list[Entry], via: Surface) -> list[bool]:
 
 def find_skill(slug: str, tenant: str, offered_by: str | None) -> Skill | None:
     """The skill of that slug that the tenant may use; its own before another tenant's."""
-    offered = Skill.objects.offered_to(tenant).filter(slug=slug).select_related("agent")
+    offered = Skill.objects.offered_to(tenant).filter(slug=slug)
+    offered = offered.select_related("agent__tenant")
     if offered_by:
         return next((skill for skill in offered if skill.tenant == offered_by), None)
     return min(offered, key=lambda skill: skill.tenant != tenant, default=None)

@@ -35,6 +35,7 @@ class RemoteSkill:
     tags: list[str]
     input_modes: list[str]
     output_modes: list[str]
+    examples: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ def card_from_json(card: Json) -> RemoteCard:
                 list(skill.tags),
                 list(skill.input_modes),
                 list(skill.output_modes),
+                [example[:2000] for example in skill.examples[:10]],
             )
             for skill in parsed.skills
         ],

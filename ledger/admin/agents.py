@@ -64,7 +64,10 @@ class TenantForm(KnownTools, WithLimits):
 @admin.register(Tenant)
 class TenantListAdmin(Undeletable, SealedEdits):
     form = TenantForm
-    fieldsets = ((None, {"fields": ("slug", "name", "tools")}), limits.FIELDSET)
+    fieldsets = (
+        (None, {"fields": ("slug", "name", "tools", "demands_sender", "demands_scopes")}),
+        limits.FIELDSET,
+    )
     tenant_path = "slug"
     sealed_as = "tenant"
     list_display = ("slug", "name")

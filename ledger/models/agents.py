@@ -37,6 +37,16 @@ class Tenant(models.Model):
     limits = models.JSONField(
         default=dict, blank=True, db_default={}, help_text="Limits other than the default."
     )
+    demands_sender = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Requests of agents to its skills name their sender and their time.",
+    )
+    demands_scopes = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="A request of an agent lends its skills only the scopes that it names.",
+    )
 
     def __str__(self) -> str:
         return self.name

@@ -6,9 +6,10 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from a2a import remote as remote_agents
 from a2a.models import RemoteAgent, Skill
 from approvals.models import Membership, Role
-from tests.a2a.test_remotes import FastAgent, fast_agent  # noqa: F401
+from tests.a2a.test_remotes import FastAgent, fast_agent, until_it_is  # noqa: F401
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -76,6 +77,33 @@ def test_a_remote_agent_is_registered_by_its_address(as_operator, acme, fast_age
     refused = as_operator.post("/admin/a2a/remoteagent/add/", {**said, "slug": "other"})
     assert "All connection attempts failed" in refused.content.decode()
     assert RemoteAgent.objects.count() == 1
+
+
+@pytest.mark.slow
+def test_an_operator_sends_a_sample_task_and_sees_how_it_ended(
+    as_operator,
+    olga_user,
+    acme,
+    fast_agent,  # noqa: F811
+):
+    remote = remote_agents.register(acme, slug="fast", url=fast_agent.url)
+    address = "/admin/a2a/remoteagent/"
+    change, send = f"{address}{remote.pk}/change/", {"action": "send_sample"}
+    send["_selected_action"] = str(remote.pk)
+
+    none = as_operator.post(address, send, follow=True)
+    assert "it has no sample task" in none.content.decode()
+    refused = as_operator.post(change, {"sample": '{"skill": "other", "input": 1}'})
+    assert "one of its skills" in refused.content.decode()
+    as_operator.post(change, {"sample": '{"skill": "echo", "input": {"a": 1}}'})
+    as_operator.post(address, send)
+
+    task = RemoteAgent.objects.get().probe
+    assert task.submitted_by == f"user:{olga_user.pk}"
+    until_it_is(task, "completed")
+    assert task.result == {"echo": {"a": 1}}
+    for page in (address, change, "/ops/"):
+        assert f"/tasks/{task.pk}/" in as_operator.get(page).content.decode()
 
 
 def test_of_another_tenant_no_agent_can_be_registered(as_operator, globex, olga_user):

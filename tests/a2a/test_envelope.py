@@ -15,7 +15,8 @@ from a2a.models import Skill, Task
 from a2a.submissions import Submission
 from a2a.submissions.envelope import Envelope
 from a2a.validation.extensions import ENVELOPE_EXTENSION
-from ledger.models import Agent, Scope
+from ledger.agents import Caller
+from ledger.models import Agent, Scope, Tenant
 from tests.a2a.test_protocol import Peer
 from tests.agents_at_work import GOOD_INPUT, caller_for
 
@@ -53,6 +54,44 @@ def whole(**said):
         "delegation_depth": 0,
         **said,
     }
+
+
+@pytest.mark.parametrize(
+    ("envelope", "state"),
+    [
+        (None, "rejected"),
+        ({"from": "orchestrator"}, "rejected"),
+        ({"ts": "2026-11-22T10:00:00Z"}, "rejected"),
+        ({"from": "mallory", "ts": "2026-11-22T10:00:00Z"}, "rejected"),
+        ({"from": "orchestrator", "ts": "2026-11-22T10:00:00Z"}, "submitted"),
+    ],
+)
+def test_a_tenant_may_demand_that_requests_name_their_sender_and_time(send, envelope, state):
+    Tenant.objects.update(demands_sender=True)
+
+    assert send(envelope).state == state
+
+
+def test_people_who_are_signed_in_need_not_name_themselves(send, alice, consolidate):
+    Tenant.objects.update(demands_sender=True)
+    caller = Caller(alice, "acme", frozenset({Scope.SUBMIT}))
+    submission = Submission(skill="consolidate", input=GOOD_INPUT)
+
+    assert submissions.submit(submission, caller=caller, via="web").task.state == "submitted"
+
+
+def test_a_tenant_may_demand_that_requests_name_the_scopes_that_they_lend(send, consolidate):
+    Skill.objects.update(required_scope="finance")
+    scopes = (Scope.SUBMIT, "finance")
+    assert send(None, scopes).lent_scopes == ["finance", "submit"]
+    Tenant.objects.update(demands_scopes=True)
+
+    unnamed, named = send(None, scopes), send({"scopes": ["submit", "finance"]}, scopes)
+
+    assert (unnamed.state, unnamed.reason_code) == ("rejected", "missing_scope")
+    assert (named.state, named.lent_scopes) == ("submitted", ["finance", "submit"])
+    Skill.objects.update(required_scope="")
+    assert send(None, scopes).lent_scopes == ["submit"], "nor is it handed on with more"
 
 
 def test_a_whole_envelope_is_let_in_and_its_trace_kept(send):

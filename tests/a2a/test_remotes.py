@@ -292,6 +292,34 @@ def test_drift_is_shown_and_stops_new_tasks_until_the_card_is_pinned_again(
     assert submit("ask").reason_code == "unsupported_capability"
 
 
+def read_the_card_again():
+    Watched.objects.update(read_again_at=timezone.now() - timedelta(seconds=1))
+    assert watched.read_again(Watched.objects.get().pk) == ""
+
+
+def test_the_sample_of_an_operator_is_sent_after_the_card_has_changed(remote, fast_agent):
+    read_the_card_again()
+    RemoteAgent.objects.update(sample={"skill": "echo", "input": {"a": 1}})
+    read_the_card_again()
+    assert not Task.objects.exists(), "it has not changed"
+
+    fast_agent.kill()
+    fast_agent.start("--version", "2.0.2")
+    read_the_card_again()
+
+    task = RemoteAgent.objects.get().probe
+    assert (task.submitted_by, task.skill_slug) == ("system:probe", "echo")
+    until_it_is(task, "completed")
+
+
+def test_without_a_sample_of_an_operator_a_changed_card_sends_nothing(remote, fast_agent):
+    fast_agent.kill()
+    fast_agent.start("--version", "2.0.2")
+    read_the_card_again()
+
+    assert not Task.objects.exists()
+
+
 def test_the_poll_slows_down_while_nothing_changes(remote, submit):
     task = submit("ask")
     until_it_is(task, "input-required")

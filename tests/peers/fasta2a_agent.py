@@ -1,6 +1,6 @@
 """A remote agent built on another library (fasta2a), for tests: echo, ask, slow, fail and read.
 
-    python tests/peers/fasta2a_agent.py --port 9000 [--gone ask]
+    python tests/peers/fasta2a_agent.py --port 9000 [--gone ask] [--version 2.0.2]
 
 It keeps its tasks in memory, so that a restart forgets them.
 """
@@ -63,7 +63,7 @@ class Reader(Worker[list[Any]]):
         return []
 
 
-def agent(port: int, gone: list[str]) -> FastA2A:
+def agent(port: int, gone: list[str], version: str) -> FastA2A:
     storage: Any = InMemoryStorage()
     broker = InMemoryBroker()
     worker = Reader(broker=broker, storage=storage)
@@ -90,7 +90,7 @@ def agent(port: int, gone: list[str]) -> FastA2A:
         broker=broker,
         name="Fast agent",
         url=f"http://127.0.0.1:{port}",
-        version="2.0.1",
+        version=version,
         description="Of another library.",
         skills=skills,
         lifespan=lifespan,
@@ -101,5 +101,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--gone", action="append", default=[])
+    parser.add_argument("--version", default="2.0.1")
     said = parser.parse_args()
-    uvicorn.run(agent(said.port, said.gone), port=said.port, log_level="warning")
+    uvicorn.run(agent(said.port, said.gone, said.version), port=said.port, log_level="warning")

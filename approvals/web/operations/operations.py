@@ -52,7 +52,7 @@ def prometheus(request: HttpRequest) -> HttpResponse:
 def operations(request: HttpRequest) -> HttpResponse:
     tenants = _operated(request)
     remotes = RemoteAgent.objects.filter(agent__tenant__in=tenants).select_related(
-        "agent", "watched"
+        "agent", "watched", "probe"
     )
     hours = decisions_by_hour(tenants)
     gathered = metrics.gathered(tenants)

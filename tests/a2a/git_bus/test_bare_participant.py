@@ -9,6 +9,7 @@ import pytest
 from a2a.doors.git_bus.models import Progress, Strangers
 from a2a.models import Task
 from a2a.states import TaskState
+from ledger.models import Tenant
 from tests.agents_at_work import GOOD_INPUT, GOOD_RESULT
 
 pytestmark = pytest.mark.django_db
@@ -38,6 +39,18 @@ def test_a_request_without_sender_time_and_environment_is_done(bus, bare, work):
     work(Task.objects.get())
     bus.turn()
     assert bus.response("r-1")["result"] == GOOD_RESULT
+
+
+def test_a_tenant_may_demand_sender_and_time_of_a_request(bus, participant):
+    Tenant.objects.update(demands_sender=True)
+    submit(participant)
+    participant.submit("r-2")
+    bus.turn()
+
+    error = bus.response("r-1")["error"]
+    assert (error["code"], Task.objects.count()) == (-32600, 1)
+    assert "sender_id is missing; timestamp is missing" in error["message"]
+    assert bus.request("r-2").task.state == TaskState.SUBMITTED
 
 
 def test_an_environment_that_appears_later_ends_the_note_and_must_name_the_same_folders(bus, bare):

@@ -226,7 +226,8 @@ def _read(bus_pass: Pass, entry: Entry) -> Request:
         raise RequestInvalid(-32600, "The request is no regular file.")
     if entry.size > files.LARGEST_REQUEST:
         raise RequestInvalid(-32600, f"The request has more than {files.LARGEST_REQUEST} bytes.")
-    return files.request_of(entry.name, bus_pass.repository.read(entry))
+    demands = bus_pass.bus.agent.tenant.demands_sender
+    return files.request_of(entry.name, bus_pass.repository.read(entry), demands_sender=demands)
 
 
 def _describe(row: BusRequest, entry: Entry, request: Request) -> None:
@@ -320,9 +321,18 @@ def _submission(bus_pass: Pass, row: BusRequest, request: Request, slug: str) ->
         context_id=f"git-{row.bus_id}-{request.id}"[:100],
         metadata={"git_bus": _origin(bus_pass, row)},
         idempotency_key=f"git:{row.bus_id}:{request.id}",
+        envelope=_envelope(row, request),
     )
     parent = _parent_of(row, slug)
     return submission if parent is None else _revision(submission, parent)
+
+
+def _envelope(row: BusRequest, request: Request) -> dict[str, str] | None:
+    """The sender and the time, where the tenant demands that requests name them."""
+    agent = row.bus.agent
+    if not agent.tenant.demands_sender:
+        return None
+    return {"from": agent.slug, "sent_at": request.timestamp}
 
 
 def _entered_before(caller: Caller, submission: Submission) -> Task:

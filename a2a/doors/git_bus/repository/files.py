@@ -93,6 +93,7 @@ class Request:
     method: str
     params: dict[str, Any]
     sender_id: str
+    timestamp: str
     parent_id: str
     digest: str  # SHA-256 of the file
 
@@ -187,18 +188,24 @@ def is_small(entry: Entry) -> bool:
 # --- requests -----------------------------------------------------------------------------------
 
 
-def request_of(name: str, text: bytes) -> Request:
-    """The request in the file ``name``. Raises ``RequestInvalid``."""
+def request_of(name: str, text: bytes, *, demands_sender: bool = False) -> Request:
+    """The request in the file ``name``; with its sender and time, if that is demanded.
+
+    Raises ``RequestInvalid``.
+    """
     fields = json_files.object_in(text)
     if fields is None:
         raise RequestInvalid(-32700, "The file is not one JSON object in UTF-8.")
-    if faults := [fault for fault, is_there in _faults(name, fields).items() if is_there]:
+    required = ("sender_id", "timestamp") if demands_sender else ()
+    lacking = [f"{each} is missing" for each in required if fields.get(each) is None]
+    if faults := [*lacking, *(fault for fault, is_so in _faults(name, fields).items() if is_so)]:
         raise RequestInvalid(-32600, f"The request cannot be used: {'; '.join(faults)}.")
     return Request(
         id=fields["id"],
         method=fields["method"],
         params=fields["params"],
         sender_id=fields.get("sender_id") or "",
+        timestamp=fields.get("timestamp") or "",
         parent_id=fields.get("parent_id") or "",
         digest=sha256(text).hexdigest(),
     )
