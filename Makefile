@@ -79,8 +79,8 @@ bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit
 peers: bench ## `make bench peers`: the same operations by other products, in one run
 	@:
 
-chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=… HOSTS=1
-	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS) $(if $(HOSTS),--hosts)
+chaos: $(VENV)/dev ## Storm the whole product: SEED=… TRANSACTIONS=… FAULTS=… HOSTS=1, or MUTANTS=1
+	@exec $(RUN) -m bench.chaos $(if $(SEED),--seed $(SEED)) --transactions $(TRANSACTIONS) --faults $(FAULTS) $(if $(HOSTS),--hosts) $(if $(MUTANTS),--mutants)
 
 power-loss: $(VENV)/dev ## What PostgreSQL's disk holds at arbitrary instants (root, Linux)
 	@exec $(RUN) -m bench.chaos.power_loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from threading import Timer
 
 import httpx
@@ -145,6 +145,11 @@ def other_arguments(probe: Probe) -> None:
 def stale_fencing(probe: Probe) -> None:
     key, _ = probe.committed()
     _conflicts(probe.ask("commit", key, fencing=4))
+
+
+def lapsed_lease(probe: Probe) -> None:
+    over = (datetime.now(UTC) - LONG_AGO).isoformat()
+    _conflicts(probe.ask("commit", probe.new_key(), lease_until=over))
 
 
 def unknown_operation(probe: Probe) -> None:

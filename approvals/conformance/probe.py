@@ -165,6 +165,7 @@ class Probe:
             "operation_key": operation_key,
             "transaction_id": str(uuid4()),
             "fencing": 5,
+            "lease_until": (datetime.now(UTC) + timedelta(minutes=5)).isoformat(),
             "tenant": self.sample.tenant,
             "arguments": dict(self.sample.arguments),
             "held": {},

@@ -129,6 +129,12 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "A worker that was thought dead must not act after the one that took over.",
     ),
     (
+        "lapsed lease",
+        checks.lapsed_lease,
+        "409 conflict to a request whose lease_until has passed, and nothing is done",
+        "A request that was held up on its way must not act when it arrives at last.",
+    ),
+    (
         "unknown operation",
         checks.unknown_operation,
         "404 to operations/… for a key that was never used",

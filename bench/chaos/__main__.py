@@ -1,7 +1,8 @@
 """``make chaos``: one storm, its table, and an exit status that says whether a promise broke.
 
     python -m bench.chaos --seed 7 --transactions 3000 --faults 300
-    python -m bench.chaos check FOLDER      # compare the records of an earlier storm again
+    python -m bench.chaos --check FOLDER    # compare the records of an earlier storm again
+    python -m bench.chaos --mutants         # does it notice a broken line of the product?
 
 A storm without ``--seed`` takes a new one. Records and logs stay in the folder that is printed if
 an invariant was violated, or with ``--keep``.
@@ -20,7 +21,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from bench.chaos import checker, hosts, records, report
+from bench.chaos import checker, hosts, mutants, records, report
 from bench.chaos.storm import Storm
 
 
@@ -28,6 +29,8 @@ def main() -> int:
     options = _parser().parse_args()
     if options.check:
         return _check(options.check)
+    if options.mutants is not None:
+        return mutants.main(options.mutants)
     if options.hosts and (why := hosts.why_not()):
         print(f"Skipped: {why}.")
         return 0
@@ -50,7 +53,7 @@ def main() -> int:
     print("after the last fault.")
     for kind, why in storm.left_out.items():
         print(f"Left out: {kind}: {why}.")
-    status = _tell(folder, storm.happened, storm.failures)
+    status = tell(folder, storm.happened, storm.failures)
     if status == 0 and not options.keep:
         shutil.rmtree(folder)
     else:
@@ -59,12 +62,12 @@ def main() -> int:
 
 
 def _check(folder: Path) -> int:
-    lines = (folder / "faults.jsonl").read_text().splitlines()
+    lines = (folder / records.FAULTS).read_text().splitlines()
     kinds = Counter(json.loads(line)["kind"] for line in lines)
-    return _tell(folder, kinds, [])
+    return tell(folder, kinds, [])
 
 
-def _tell(folder: Path, happened: Counter[str], failures: list[str]) -> int:
+def tell(folder: Path, happened: Counter[str], failures: list[str]) -> int:
     kept = records.read(folder)
     found = checker.violations(kept)
     print(report.table(kept, happened, found))
@@ -84,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         "--hosts", action="store_true", help="each process on a host of its own (root, Linux)"
     )
     parser.add_argument("--keep", action="store_true", help="keep records and logs in any case")
+    parser.add_argument("--mutants", type=int, nargs="*", help="all, or those with these numbers")
     parser.add_argument("--check", type=Path, metavar="FOLDER", help="of an earlier storm")
     return parser
 

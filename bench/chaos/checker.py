@@ -20,6 +20,12 @@ EVENTS_OF = {
     "cancel": {"canceled"},
     "compensate": {"compensation_started"},
 }
+TIMEOUT_S = 3.0  # of every contract
+# After an answer came, its worker records it within so long, if it lives: the database may be away.
+RECORDED_WITHIN_S = 10.0
+# No fault of these takes an answer from a worker that lives.
+NO_EXCUSE = ("web", "courier", "Redis", "redis", "PostgreSQL", "postgres", "disk", "jobs")
+STOOD_STILL = "worker stood still before its look"  # of a scene
 OVERDUE_S = 30.0  # after this long nothing that is due may still wait
 
 
@@ -66,6 +72,67 @@ def _may_follow(told: str, row: dict[str, str]) -> bool:
     if told == "committed":
         return row["state"] in WITH_EFFECT
     return row["state"] == told
+
+
+def repetitions_are_told_the_same(records: Records) -> Iterator[str]:
+    """Also after the end, and marked as told before: only one answer to a key is the first."""
+    told: dict[str, Line] = {}
+    firsts = Counter[str]()
+    for line in records.did("prepared", "refused", "gave_up"):
+        name = f"{line['by']} {line['key']}"
+        if line["did"] != "prepared":
+            if name in told:
+                yield f"{name}: was acknowledged, and {line['did']} when it was repeated"
+            continue
+        before = told.setdefault(name, line)
+        if (before["status"], before["answer"]) != (line["status"], line["answer"]):
+            yield f"{name}: was told something else when it was repeated"
+        firsts[name] += not line["is_replay"]
+    for name, count in firsts.items():
+        if count > 1:
+            yield f"{name}: {count} answers say that they are the first"
+
+
+def answers_in_time_are_commits(records: Records) -> Iterator[str]:
+    """Whatever becomes of the database; only who carries the answer may be broken."""
+    for line in records.outside_did("answered"):
+        row = records.rows.get(line["transaction"])
+        is_in_time = line["at"] - line["arrived"] < TIMEOUT_S - 1
+        if row is None or not is_in_time or row["state"] in WITH_EFFECT:
+            continue
+        during = line["arrived"] - 1, line["at"] + RECORDED_WITHIN_S
+        if not any(not f["kind"].startswith(NO_EXCUSE) for f in _faults(records, *during)):
+            yield f"{row['id']}: {row['state']}, and was answered in time with {line['receipt']}"
+
+
+def doubts_are_explained(records: Records) -> Iterator[str]:
+    """By a fault while the call was under way, or by what the outside did to it."""
+    treated = {(line["transaction"], line["attempt"]) for line in records.outside_did("treated")}
+    for transaction, events in records.events.items():
+        claims, began = 0, 0.0
+        for event in events:
+            if event["kind"] in {"claimed", "retried"}:
+                claims, began = claims + 1, event["at"]
+            if event["kind"] != "fell_in_doubt" or (transaction, claims) in treated:
+                continue
+            if not any(_faults(records, began - 1, event["at"])):
+                yield f"{transaction}: fell in doubt at attempt {claims}, and nothing was broken"
+
+
+def no_call_after_its_lease(records: Records) -> Iterator[str]:
+    """But for a fault between the worker's look at its lease and the outside."""
+    for line in records.outside_did("late"):
+        between = line["lease_until"] - 1, line["at"]
+        kinds = {fault["kind"] for fault in _faults(records, *between)}
+        if kinds <= {STOOD_STILL} or all(kind.startswith(NO_EXCUSE) for kind in kinds):
+            yield f"{line['transaction']}: was called after the lease of attempt {line['attempt']}"
+
+
+def _faults(records: Records, since: float, until: float) -> Iterator[Line]:
+    """Those that were not mended before, nor began later."""
+    for fault in records.faults:
+        if fault["at"] <= until and fault["at"] + fault["seconds"] >= since:
+            yield fault
 
 
 def one_effect_per_operation(records: Records) -> Iterator[str]:
@@ -183,6 +250,10 @@ INVARIANTS: dict[str, Invariant] = {
     "every acknowledged prepare has its row": acknowledged_prepares_have_their_row,
     "every acknowledged decision has its event": acknowledged_decisions_have_their_event,
     "what a client was told stays true": clients_were_told_the_truth,
+    "who repeats a key is told the same": repetitions_are_told_the_same,
+    "an answer in time is a commit": answers_in_time_are_commits,
+    "what fell in doubt is explained": doubts_are_explained,
+    "nothing is called after its lease": no_call_after_its_lease,
     "no operation took effect twice": one_effect_per_operation,
     "no effect without its row and its sign-off": effects_have_their_row,
     "no commit without a true receipt": commits_have_a_true_receipt,

@@ -7,6 +7,7 @@ that counts is written into the clients' log.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 import itertools
 import json
@@ -37,6 +38,8 @@ class Unanswered(Exception):
 class Caller:
     """A client with its own connections. It turns to the next web process when one is away."""
 
+    patience_s = PATIENCE_S
+
     def __init__(self, here: Installation, headers: dict[str, str], first: int = 0) -> None:
         self._turns = itertools.cycle(here.webs[first % len(here.webs) :] + here.webs[:first])
         self._client = httpx.Client(headers=headers, timeout=TIMEOUT, trust_env=False)
@@ -52,7 +55,7 @@ class Caller:
 
     def until_answered(self, method: str, path: str, **request: Any) -> httpx.Response:
         """Repeat it until there is an answer that counts. Raises ``Unanswered``."""
-        gives_up_at = time.monotonic() + PATIENCE_S
+        gives_up_at = time.monotonic() + self.patience_s
         while time.monotonic() < gives_up_at:
             try:
                 answer = self.once(method, path, **request)
@@ -137,8 +140,8 @@ class Agent:
         self.name, self._principal = name, f"agent:storm/{name}"
         self._here, self._log, self._desk = here, log, desk
         headers = {"Authorization": f"Bearer {here.tokens[name]}"}
-        self._caller = Caller(here, headers, first=sum(name.encode()) % 2)
-        self._own: list[str] = []
+        self.caller = Caller(here, headers, first=sum(name.encode()) % 2)
+        self._own: dict[str, Proposed] = {}
         self._dice = Random(name)
 
     def propose(self, proposed: Proposed, rival: Agent) -> bool:
@@ -155,10 +158,10 @@ class Agent:
             rival.prepare(proposed)
         if transaction is None:
             return False
-        self._own.append(transaction)
+        self._own[transaction] = proposed
         self._hand_on(proposed, transaction)
         if self._dice.random() < READ_SHARE:
-            self.read(self._dice.choice(self._own))
+            self.read(self._dice.choice(list(self._own)))
         return True
 
     def _twin(self) -> Agent:
@@ -171,7 +174,7 @@ class Agent:
         told = {"by": self._principal, "key": proposed.key, "number": proposed.number}
         self._log.write("asked", **told)
         try:
-            answer = self._caller.until_answered(
+            answer = self.caller.until_answered(
                 "POST", "/api/v1/transactions", json=proposed.body, headers=headers
             )
         except Unanswered:
@@ -181,7 +184,9 @@ class Agent:
             self._log.write("refused", **told, status=answer.status_code, code=_code(answer))
             return None
         transaction = str(answer.json()["transaction_id"])
-        self._log.write("prepared", **told, id=transaction, status=answer.status_code)
+        answered = {"status": answer.status_code, "answer": _digest(answer)}
+        is_replay = answer.headers.get("Idempotent-Replayed") == "true"
+        self._log.write("prepared", **told, **answered, id=transaction, is_replay=is_replay)
         return transaction
 
     def _submit(self, proposed: Proposed) -> bool:
@@ -190,9 +195,7 @@ class Agent:
         told = {"by": self._principal, "key": proposed.key, "number": proposed.number}
         headers = {"Idempotency-Key": proposed.key}
         try:
-            answer = self._caller.until_answered(
-                "POST", "/api/v1/tasks", json=body, headers=headers
-            )
+            answer = self.caller.until_answered("POST", "/api/v1/tasks", json=body, headers=headers)
         except Unanswered:
             self._log.write("gave_up", **told)
             return False
@@ -209,7 +212,7 @@ class Agent:
         gives_up_at = time.monotonic() + PATIENCE_S
         while time.monotonic() < gives_up_at:
             query = {"run_id": proposed.key}
-            answer = self._caller.until_answered("GET", "/api/v1/transactions", params=query)
+            answer = self.caller.until_answered("GET", "/api/v1/transactions", params=query)
             if rows := answer.json().get("items"):
                 self._hand_on(proposed, rows[0]["transaction_id"])
                 return
@@ -235,7 +238,7 @@ class Agent:
     def cancel(self, transaction: str) -> None:
         path = f"/api/v1/transactions/{transaction}/cancel"
         with suppress(Unanswered):
-            answer = self._caller.until_answered("POST", path, json={"reason": "storm"})
+            answer = self.caller.until_answered("POST", path, json={"reason": "storm"})
             if answer.status_code == 200:
                 self._tell_decided(transaction, "cancel")
 
@@ -245,7 +248,7 @@ class Agent:
     def read(self, transaction: str) -> None:
         """Read it once, and keep what it says."""
         with suppress(httpx.TransportError):
-            answer = self._caller.once("GET", f"/api/v1/transactions/{transaction}")
+            answer = self.caller.once("GET", f"/api/v1/transactions/{transaction}")
             if answer.status_code == 200:
                 body = answer.json()
                 told = {"id": transaction, "state": body["status"], "receipt": body["receipt"]}
@@ -256,16 +259,26 @@ class Agent:
         for transaction in self._own:
             self.read(transaction)
 
+    @property
+    def newest(self) -> str:
+        """The transaction that it was told of last."""
+        return next(reversed(self._own))
+
+    def repeat_all(self) -> None:
+        """At the end: each request once more, with its key."""
+        for proposed in self._own.values():
+            self.prepare(proposed)
+
     def supervise(self) -> None:
         """Decide over REST what the contract leaves to a supervising agent."""
         for due in self._desk.supervisor:
             path = f"/api/v1/transactions/{due.transaction}"
             with suppress(Unanswered):
-                row = self._caller.until_answered("GET", path)
+                row = self.caller.until_answered("GET", path)
                 if row.status_code != 200:
                     continue
                 body = {"intent_digest": row.json()["intent_digest"], "reason": "storm"}
-                answer = self._caller.until_answered("POST", f"{path}/{due.verdict}", json=body)
+                answer = self.caller.until_answered("POST", f"{path}/{due.verdict}", json=body)
                 if answer.status_code == 200:
                     self._tell_decided(due.transaction, due.verdict)
 
@@ -286,9 +299,9 @@ class Person:
         """Give every verdict that is due, until there is nothing more to decide."""
         for due in self._todo:
             with suppress(Unanswered):
-                self._decide(due)
+                self.decide(due)
 
-    def _decide(self, due: Due) -> None:
+    def decide(self, due: Due) -> None:
         path = f"/transactions/{due.transaction}/"
         page = self._caller.until_answered("GET", path)
         form = _form(page.text, f"{path}{due.verdict}")
@@ -324,6 +337,12 @@ def _confirmation(page: str) -> str:
 
 def _is_under_way(page: str) -> bool:
     return "Signed off; a worker" in page or "is carrying it" in page or "Say what happened" in page
+
+
+def _digest(answer: httpx.Response) -> str:
+    """Of what a repetition has to say again; ``now`` is how the transaction stands today."""
+    told = {name: value for name, value in answer.json().items() if name != "now"}
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def _code(answer: httpx.Response) -> str:

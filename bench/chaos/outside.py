@@ -2,7 +2,8 @@
 
 Each effect, hold, release and webhook is a line of JSON in its file, with fsync, before anything
 is answered. After a crash it reads the file again. It refuses, dawdles, answers late or not at
-all: a few of the requests always, all of them while it is told to (``POST /mood``).
+all: a few of the requests always, all of them while it is told to (``POST /mood``). It begins
+nothing after the lease of a call, and writes down how it treated the call and when it answered.
 """
 
 from __future__ import annotations
@@ -76,6 +77,10 @@ class World:
         with self._lock:
             transaction = body.get("data", {}).get("transaction_id", "")
             self._write({"did": "webhook", "message": message, "transaction": transaction})
+
+    def note(self, line: dict[str, Any]) -> None:
+        with self._lock:
+            self._write(line)
 
     def _write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line | {"at": time.time()}).encode() + b"\n")
@@ -154,10 +159,19 @@ class Handler(BaseHTTPRequestHandler):
                 "received": self.world.webhook(self.headers.get("webhook-id", ""), body)
             },
         }[self.path]
-        self._perform(perform, f"{self.path} {body.get('key')}")
+        self._perform(perform, body)
 
-    def _perform(self, perform: Callable[[], dict[str, Any]], request: str) -> None:
-        treatment = self.mood.towards(request)
+    def _perform(self, perform: Callable[[], dict[str, Any]], body: dict[str, Any]) -> None:
+        arrived = time.time()
+        treatment = self.mood.towards(f"{self.path} {body.get('key')}")
+        is_call = self.path == "/effects"
+        call = {name: body.get(name) for name in ("transaction", "attempt")}
+        if is_call and treatment:
+            self.world.note({"did": "treated", "so": treatment, **call})
+        if is_call and arrived > body["lease_until"]:
+            self.world.note({"did": "late", "lease_until": body["lease_until"], **call})
+            self._answer(503, {"why": "the lease of this call has run out"})
+            return
         if treatment == "refusing":
             self._answer(503, {"why": "not now; nothing was done"})
             return
@@ -175,9 +189,11 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.close()
             return
-        self._answer(200, answer)
+        if self._answer(200, answer) and is_call:
+            self.world.note({"did": "answered", "arrived": arrived, **answer, **call})
 
-    def _answer(self, status: int, body: dict[str, Any]) -> None:
+    def _answer(self, status: int, body: dict[str, Any]) -> bool:
+        """False if the caller has gone."""
         content = json.dumps(body).encode()
         try:
             self.send_response(status)
@@ -186,7 +202,9 @@ class Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(content)
         except OSError:
-            self.close_connection = True  # the caller has gone
+            self.close_connection = True
+            return False
+        return True
 
     def finish(self) -> None:
         with suppress(OSError, ValueError):  # the connection was closed without an answer

@@ -12,6 +12,7 @@ from typing import Any
 
 Line = dict[str, Any]
 CLIENTS, LEDGER, OUTSIDE, PROOFS = "clients.jsonl", "ledger.json", "outside.jsonl", "proofs.json"
+FAULTS = "faults.jsonl"
 
 
 class ClientLog:
@@ -32,6 +33,7 @@ class Records:
 
     clients: list[Line] = field(default_factory=list)
     outside: list[Line] = field(default_factory=list)
+    faults: list[Line] = field(default_factory=list)
     # Of the ledger: transactions by id, events of each in their order, and so on.
     rows: dict[str, Line] = field(default_factory=dict)
     events: dict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))
@@ -59,6 +61,7 @@ def read(folder: Path) -> Records:
     records = Records(
         clients=_lines(folder / CLIENTS),
         outside=_lines(folder / OUTSIDE),
+        faults=_lines(folder / FAULTS) if (folder / FAULTS).exists() else [],
         rows={row["id"]: row for row in ledger["rows"]},
         keys=ledger["keys"],
         tasks={task["id"]: task for task in ledger["tasks"]},
@@ -81,7 +84,8 @@ _ROWS = """
     FROM ledger_transaction
 """
 _EVENTS = """
-    SELECT transaction_id::text AS transaction, seq, kind, principal, details
+    SELECT transaction_id::text AS transaction, seq, kind, principal, details,
+           extract(epoch FROM at)::float AS at
     FROM ledger_event WHERE transaction_id IS NOT NULL ORDER BY transaction_id, seq
 """
 _DELIVERIES = """

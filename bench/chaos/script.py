@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-TOOLS = {"transfer": 40, "reserve": 25, "demolish": 10, "order": 15, "note": 10}
+TOOLS = {"transfer": 35, "reserve": 25, "demolish": 5, "wire": 10, "order": 15, "note": 10}
 FATES = {"approve": 62, "reject": 13, "cancel": 8, "expire": 7, "race": 10}
 EXPIRES_AFTER_S = 6  # the least that the contract allows is 5
 DECIDED_WITHIN_S = 150

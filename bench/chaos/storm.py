@@ -41,6 +41,7 @@ class Storm:
     left_out: dict[str, str] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)  # of the storm itself, not of the product
     seconds_to_calm: float = 0.0
+    calm_within_s: float = CALM_WITHIN_S
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
@@ -138,7 +139,7 @@ class Storm:
 
     def _note(self, fault: Planned) -> None:
         line = {"at": time.time(), "after": self.acknowledged, "kind": fault.kind}
-        with self._lock, (self.folder / "faults.jsonl").open("a") as file:
+        with self._lock, (self.folder / records.FAULTS).open("a") as file:
             file.write(json.dumps(line | {"seconds": fault.seconds}) + "\n")
 
     # --- after it -----------------------------------------------------------------------------
@@ -150,11 +151,12 @@ class Storm:
         address = here.owner_url.rpartition("@")[2].partition(":")[0]
         engines.wait_for_postgres(address, port)
         installation.wait_until_up(here)
-        while not self._has_ended(here) and time.monotonic() - began < CALM_WITHIN_S:
+        while not self._has_ended(here) and time.monotonic() - began < self.calm_within_s:
             time.sleep(LOOK_EVERY_S)
         self.seconds_to_calm = time.monotonic() - began
         for agent in self._agents:
             agent.read_all()
+            agent.repeat_all()
 
     def _has_ended(self, here: Installation) -> bool:
         import psycopg
@@ -162,7 +164,7 @@ class Storm:
         open_rows = (
             "SELECT count(*) FROM ledger_transaction WHERE state NOT IN"
             " ('refused', 'committed', 'aborted', 'failed', 'compensated')"
-            " AND NOT (state = 'in_doubt' AND (tool = 'demolish' OR attempts >= 12))"
+            " AND NOT (state = 'in_doubt' AND (tool IN ('demolish', 'wire') OR attempts >= 12))"
         )
         owed = "SELECT count(*) FROM ledger_delivery WHERE state = 'waiting'"
         with psycopg.connect(here.owner_url) as connection:

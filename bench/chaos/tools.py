@@ -93,6 +93,18 @@ def _find_demolish(context: Context) -> dict[str, Any] | None:
 
 
 @transactional(
+    operation_key="wire:{tenant}:{reference}",
+    risk_level="HIGH",
+    consequence_level="IRREVERSIBLE",
+    retry_safe=False,
+    **TERMS,
+)
+def wire(reference: str, context: Context) -> dict[str, Any]:
+    """Neither repeated nor looked up: a receipt that is lost is lost for good."""
+    return _perform("wire", context, honours_key=False)
+
+
+@transactional(
     operation_key="order:{tenant}:{reference}",
     risk_level="MEDIUM",
     required_approver="SUPERVISOR",
@@ -141,6 +153,7 @@ def _perform(tool: str, context: Context, *, honours_key: bool) -> dict[str, Any
             "key": context.operation_key,
             "transaction": str(context.transaction_id),
             "attempt": context.attempt,
+            "lease_until": context.lease_until.timestamp() if context.lease_until else None,
             "honours_key": honours_key,
         },
     )

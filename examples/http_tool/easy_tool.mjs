@@ -64,6 +64,8 @@ function carryOut(asked) {
   if (!Object.hasOwn(VERBS, asked.verb)) return problem(400, "not-understood", "There is no such verb.");
   const row = rows.get(asked.operation_key);
   if (asked.fencing < (row?.fencing ?? 0)) return conflict("Another worker has taken over.");
+  if (asked.lease_until && Date.parse(asked.lease_until) < Date.now())
+    return conflict("Another worker may have taken over.");
   return VERBS[asked.verb](asked, row);
 }
 

@@ -16,6 +16,7 @@ import json
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -48,6 +49,11 @@ def problem(status: int, kind: str, detail: str) -> Reply:
     return status, {"type": kind, "title": kind.replace("-", " "), "detail": detail}
 
 
+def is_late(lease_until: str | None) -> bool:
+    """A request that was held up on its way: another worker may have looked, and found nothing."""
+    return bool(lease_until) and datetime.fromisoformat(str(lease_until)) < datetime.now(UTC)
+
+
 class Refunds:
     """Refunds done, by operation key: read and written under one lock, kept in a file."""
 
@@ -66,6 +72,8 @@ class Refunds:
                 return self.find_receipt(row)
             if row and asked["fencing"] < row["fencing"]:
                 return problem(409, "conflict", "Another worker has taken over.")
+            if is_late(asked.get("lease_until")):
+                return problem(409, "conflict", "Another worker may have taken over.")
             return verbs[asked["verb"]](asked, row)
 
     def plan(self, asked: dict[str, Any], row: Row) -> Reply:

@@ -53,6 +53,8 @@ function carryOut(verb, asked) {
     return problem(403, "nothing-happened", "It is for another tenant or tool.");
   const known = rows.get(asked.operation_key);
   if (asked.fencing < (known?.fencing ?? 0)) return conflict("Another worker has taken over.");
+  if (asked.lease_until && Date.parse(asked.lease_until) < Date.now())
+    return conflict("Another worker may have taken over.");
   const [status, reply] = VERBS[verb](asked, known);
   return [status, { operation_key: asked.operation_key, ...reply }];
 }

@@ -13,6 +13,7 @@ import json
 import sys
 import threading
 import time
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,11 @@ class Operations:
         fresh = self.file.with_suffix(".new")
         fresh.write_text(json.dumps(self.rows))
         fresh.replace(self.file)
+
+
+def is_late(lease_until: str | None) -> bool:
+    """A request that was held up on its way: another worker may have looked, and found nothing."""
+    return bool(lease_until) and datetime.fromisoformat(str(lease_until)) < datetime.now(UTC)
 
 
 def problem(status: int, kind: str, detail: str) -> Reply:
@@ -128,6 +134,8 @@ class Handler(BaseHTTPRequestHandler):
             known = self.operations.rows.get(key)
             if known and fencing < known["fencing"]:
                 return problem(409, "conflict", "Another worker has taken over.")
+            if is_late(asked.get("lease_until")):
+                return problem(409, "conflict", "Another worker may have taken over.")
             keep = lambda row: self.operations.keep(key, {**row, "fencing": fencing})  # noqa: E731
             status, reply = VERBS[verb](asked, known, keep)
             return status, {"operation_key": key, **reply}

@@ -36,7 +36,8 @@ class Context:
     """Facts that a tool's function may know about its transaction.
 
     ``attempt`` counts executions, from 1. ``held`` is what ``plan`` returned as held; ``receipt``
-    and ``result`` are those of the execution, for ``compensate``.
+    and ``result`` are those of the execution, for ``compensate``. After ``lease_until`` another
+    worker may have begun: whoever receives the call begins nothing later than that.
     """
 
     transaction_id: UUID
@@ -47,6 +48,7 @@ class Context:
     receipt: str = ""
     result: Mapping[str, Any] = field(default_factory=dict)
     attempt: int = 1
+    lease_until: datetime | None = None  # none for ``plan`` and ``find_receipt``
 
 
 @dataclass(frozen=True, slots=True)

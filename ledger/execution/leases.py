@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -75,8 +75,9 @@ class Lease:
         """``None`` if the tool is not deployed in this process."""
         return tool_of(self.row)
 
-    def context(self) -> Context:
+    def context(self, *, is_leased: bool = True) -> Context:
         row = self.row
+        left = timedelta(seconds=self.good_until - clock())
         return Context(
             transaction_id=row.pk,
             tenant=row.tenant,
@@ -86,6 +87,7 @@ class Lease:
             receipt=row.receipt,
             result=row.result or {},
             attempt=row.fencing_token,
+            lease_until=datetime.now(UTC) + left if is_leased else None,
         )
 
     def is_good(self) -> bool:

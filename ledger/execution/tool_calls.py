@@ -141,10 +141,11 @@ def _outcome_of(lease: Lease, role: Role) -> Outcome:
     except InvalidArguments as refusal:
         return NotCalled(f"The arguments of {tool.name} have changed since. {refusal.detail}")
     # An inquiry has no lease and changes nothing.
-    if role != "find_receipt" and not lease.is_good():
+    is_leased = role != "find_receipt"
+    if is_leased and not lease.is_good():
         return NotCalled(LEASE_RAN_OUT, may_be_called_again=True)
     try:
-        value = tool.run(role, arguments, lease.context())
+        value = tool.run(role, arguments, lease.context(is_leased=is_leased))
     except NothingHappenedYet as refusal:
         return NotCalled(clean(str(refusal)), may_be_called_again=True)
     except NothingHappened as refusal:

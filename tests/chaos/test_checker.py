@@ -30,6 +30,11 @@ def row(number: int, **columns: Any) -> dict[str, Any]:
     return usual | columns
 
 
+def prepared(number: int, **more: Any) -> dict[str, Any]:
+    told = {"did": "prepared", "by": ADA, "key": f"k{number}", "id": f"t{number}"}
+    return told | {"status": 201, "answer": f"a{number}", "is_replay": False} | more
+
+
 def delivery(number: int, **columns: Any) -> dict[str, Any]:
     usual = {
         "id": number,
@@ -54,9 +59,7 @@ def records() -> Records:
         row(5, state="in_doubt", tool="demolish", receipt=""),
     ]
     kept = Records(
-        clients=[
-            {"did": "prepared", "by": ADA, "key": f"k{n}", "id": f"t{n}"} for n in range(1, 6)
-        ],
+        clients=[prepared(n) for n in range(1, 6)],
         rows={each["id"]: each for each in rows},
         keys={f"{ADA} k{n}": f"t{n}" for n in range(1, 6)},
         tasks={"a1": {"id": "a1", "state": "completed", "transaction": "t1"}},
@@ -84,7 +87,14 @@ def records() -> Records:
         "t5": ["prepared", "approved", "claimed", "fell_in_doubt"],
     }
     for transaction, kinds in happened.items():
-        kept.events[transaction] = [{"kind": kind, "principal": ALICE} for kind in kinds]
+        kept.events[transaction] = [
+            {"kind": kind, "principal": ALICE, "at": 100.0 + n} for n, kind in enumerate(kinds)
+        ]
+    kept.faults += [
+        {"kind": "PostgreSQL absent", "at": 90.0, "seconds": 20.0},
+        {"kind": "outside frozen", "at": 102.5, "seconds": 0.1},
+    ]
+    kept.outside.append(answered(1))
     return kept
 
 
@@ -97,6 +107,11 @@ def effect(number: int, **more: Any) -> dict[str, Any]:
         "tool": "transfer",
     }
     return usual | more
+
+
+def answered(number: int, **more: Any) -> dict[str, Any]:
+    usual = {"did": "answered", "receipt": f"rc-{number}", "transaction": f"t{number}"}
+    return usual | {"attempt": 1, "arrived": 130.0, "at": 131.0} | more
 
 
 def broken(records: Records) -> set[str]:
@@ -119,7 +134,7 @@ def lose_a_task(records: Records) -> None:
 
 
 def tell_two_ids_for_one_key(records: Records) -> None:
-    records.clients.append({"did": "prepared", "by": ADA, "key": "k1", "id": "t2"})
+    records.clients.append(prepared(1, id="t2", is_replay=True))
 
 
 def forget_a_rejection(records: Records) -> None:
@@ -210,13 +225,48 @@ def never_address_a_delivery(records: Records) -> None:
 def leave_a_row_at_work(records: Records) -> None:
     records.rows["t1"]["state"] = "committing"
     records.clients = [line for line in records.clients if line["did"] != "read"]
+    records.outside = [line for line in records.outside if line["did"] != "answered"]
 
 
 def forget_what_is_in_doubt(records: Records) -> None:
     records.rows["t5"]["tool"] = "transfer"
 
 
+def say_something_else_to_who_repeats(records: Records) -> None:
+    records.clients.append(prepared(1, answer="other", is_replay=True))
+
+
+def answer_a_key_as_new_again(records: Records) -> None:
+    records.clients.append(prepared(2))
+
+
+def refuse_who_repeats(records: Records) -> None:
+    refused = {"did": "refused", "by": ADA, "key": "k2", "status": 409, "code": "busy"}
+    records.clients.append(refused)
+
+
+def throw_a_receipt_away(records: Records) -> None:
+    """The database was away, which is no excuse."""
+    records.outside.append(answered(5))
+    records.faults.append({"kind": "PostgreSQL killed", "at": 130.5, "seconds": 1.0})
+
+
+def doubt_without_a_reason(records: Records) -> None:
+    records.faults.clear()
+
+
+def call_after_the_lease(records: Records) -> None:
+    late = {"did": "late", "transaction": "t1", "attempt": 1, "lease_until": 140.0, "at": 150.0}
+    records.outside.append(late)
+
+
 DOCTORED = {
+    say_something_else_to_who_repeats: "who repeats a key is told the same",
+    answer_a_key_as_new_again: "who repeats a key is told the same",
+    refuse_who_repeats: "who repeats a key is told the same",
+    throw_a_receipt_away: "an answer in time is a commit",
+    doubt_without_a_reason: "what fell in doubt is explained",
+    call_after_the_lease: "nothing is called after its lease",
     lose_a_row: "every acknowledged prepare has its row",
     lose_a_task: "every acknowledged prepare has its row",
     tell_two_ids_for_one_key: "every acknowledged prepare has its row",
@@ -261,5 +311,13 @@ def test_a_late_receipt_that_waits_for_an_operator_is_no_violation(records):
     records.rows["t2"]["late_receipt"] = "rc-2"
     records.outside.append(effect(2))
     records.events["t2"].append({"kind": "approved", "principal": ALICE})
+
+    assert broken(records) == set()
+
+
+def test_a_worker_that_was_broken_excuses_a_lost_receipt_and_a_late_call(records):
+    throw_a_receipt_away(records)
+    call_after_the_lease(records)
+    records.faults.append({"kind": "worker frozen", "at": 130.5, "seconds": 15.0})
 
     assert broken(records) == set()

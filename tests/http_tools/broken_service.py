@@ -54,6 +54,9 @@ class Behaviour:
         key, known = asked["operation_key"], self.rows.get(asked["operation_key"])
         if known and asked["fencing"] < known["fencing"] and self.fault != "stale fencing":
             return conflict()
+        lapsed = datetime.fromisoformat(asked["lease_until"]) < datetime.now(UTC)
+        if lapsed and self.fault != "lapsed lease":
+            return conflict()
         match verb:
             case "plan":
                 is_late = known and self.fault != "late plan"

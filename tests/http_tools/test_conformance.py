@@ -57,6 +57,7 @@ ALSO = {
     "form of answers": {
         "other arguments",
         "stale fencing",
+        "lapsed lease",
         "rollback of what was done",
         "late commit",
         "late plan",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import socket
 import threading
+from datetime import UTC, datetime
 
 import pytest
+from django.conf import settings
 
 from ledger import execution
 from ledger.errors import InvalidArguments, InvalidRequest, PlanFailed, PlanRefused, UnknownTool
@@ -75,6 +77,9 @@ def test_what_was_signed_is_carried_out_once_and_brings_its_receipt(
     assert asked.body["arguments"] == {"invoice": "7", "amount": 48.2}
     assert asked.body["tenant"] == "acme"
     assert asked.body["fencing"] == 1
+    lease = datetime.fromisoformat(asked.body["lease_until"]) - datetime.now(UTC)
+    assert 0 < lease.total_seconds() <= settings.LEASE_S
+    assert service.asked[0].body["lease_until"] is None  # nobody has a lease while it is planned
     assert asked.headers["Idempotency-Key"] == '"refund_invoice:acme:7:commit"'
     assert len({one.nonce for one in service.asked}) == 2
 

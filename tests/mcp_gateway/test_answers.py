@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+from datetime import datetime
 
 import pytest
 
@@ -40,6 +41,7 @@ def test_the_server_gets_the_operation_key_and_our_headers_and_nothing_of_the_ca
     assert call["name"] == "refund"
     assert call["arguments"] == {"invoice": "7", "amount": 48.2}
     assert call["_meta"]["assent/operation-key"] == row.operation_key
+    assert datetime.fromisoformat(call["_meta"]["assent/lease-until"]) > row.decided_at
     assert call["_meta"]["io.modelcontextprotocol/protocolVersion"] == "2026-07-28"
     headers = {name.lower(): value for name, value in billing.headers[-1].items()}
     assert headers["mcp-method"] == "tools/call"

@@ -69,6 +69,7 @@ class HttpTool(ManifestTool):
         return {
             **self._operation(context),
             "fencing": context.attempt,
+            "lease_until": context.lease_until and context.lease_until.isoformat(),
             "arguments": arguments.model_dump(mode="json"),
             "held": dict(context.held),
             "receipt": dict(context.result) or None,

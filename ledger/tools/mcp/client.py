@@ -124,10 +124,9 @@ class Talk:
             cursors.add(cursor)
             params = {"cursor": cursor}
 
-    async def call(self, name: str, arguments: Json, operation_key: str) -> Json:
+    async def call(self, name: str, arguments: Json, meta: Json) -> Json:
         """The result of ``tools/call``, once there is one. Raises ``FAILURES``."""
-        params: Json = {"name": name, "arguments": arguments}
-        params["_meta"] = {wire.OPERATION_KEY: operation_key}
+        params: Json = {"name": name, "arguments": arguments, "_meta": meta}
         self.has_called = True
         result = await self.ask("tools/call", params, name)
         kind = result.get("resultType", "complete")

@@ -16,7 +16,7 @@ from ledger import seals
 from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, ReadonlyTool, Role
 from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.tools.manifests import ManifestTool, McpManifest, UpstreamCall, filled_in, model_of
-from ledger.tools.mcp import answers, client, definitions
+from ledger.tools.mcp import answers, client, definitions, wire
 from ledger.tools.mcp.answers import TEXT_MOST
 from ledger.tools.mcp.client import Talk
 from ledger.tools.mcp.wire import Json, NothingSent, ServerError
@@ -93,8 +93,11 @@ class McpTool(ManifestTool):
         return self._call(other.tool, other.sha256, filled, context)
 
     def _call(self, tool: str, released: str, given: Json, context: Context) -> Json:
-        timeout, key = context.timeout, context.operation_key
-        return call(self.manifest.address, self.upstream, tool, released, given, timeout, key)
+        meta: Json = {wire.OPERATION_KEY: context.operation_key}
+        if context.lease_until:
+            meta[wire.LEASE_UNTIL] = context.lease_until.isoformat()
+        timeout, address = context.timeout, self.manifest.address
+        return call(address, self.upstream, tool, released, given, timeout, meta)
 
     def _plan_in(self, result: Json, arguments: BaseModel) -> Plan:
         """The server's own words, as ``plan`` of the manifest says where they stand."""
@@ -128,7 +131,7 @@ class McpReadonlyTool(ReadonlyTool):
             self.upstream.released(tool),
             arguments.model_dump(mode="json"),
             self.timeout,
-            "",
+            {},
         )
         return answers.structured_or_text(answers.done(result))
 
@@ -140,7 +143,7 @@ def call(
     released: str,
     arguments: Json,
     timeout: timedelta,
-    operation_key: str,
+    meta: Json,
 ) -> Json:
     """The result of a tool whose definition is still the released one.
 
@@ -154,7 +157,7 @@ def call(
         if definition is None or definitions.digest_of(definition) != released:
             what = "is not there any more" if definition is None else "has changed"
             raise NothingHappened(f"{EVERY_CALL}: {tool} {what} at {host_of(address)}.")
-        return await talk.call(tool, arguments, operation_key)
+        return await talk.call(tool, arguments, meta)
 
     try:
         shown = upstream.showing(address)

@@ -1,0 +1,190 @@
+"""Small storms with a director: each brings the product into one situation, at the instant meant.
+
+A storm meets these situations by chance. Here each is certain, so that a promise that is broken in
+it is seen within a minute (``mutants``).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from signal import SIGSTOP
+
+from bench.chaos import installation, records
+from bench.chaos.checker import STOOD_STILL
+from bench.chaos.clients import Agent, Desk, Due, Person, Todo
+from bench.chaos.installation import LEASE_S, Installation, until
+from bench.chaos.records import ClientLog
+from bench.chaos.script import Planned, Proposed
+from bench.chaos.storm import Storm
+from tests.faults import thaw
+
+SOON_S = 30.0
+STAND_AT = "CHAOS_STAND_AT"  # a crash point at which a worker stops itself, once
+
+
+@dataclass
+class Stage(Storm):
+    """A storm whose proposals and faults are those of its scenes."""
+
+    scenes: Sequence[Scene] = ()
+    calm_within_s: float = 40.0
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def start(self, stack: ExitStack) -> Installation:
+        # What is acknowledged is on the disk, however seldom PostgreSQL writes by itself.
+        return installation.start(self.folder, stack, wal_writer_delay="10s")
+
+    def rage(self, here: Installation) -> None:
+        log = ClientLog(self.folder / records.CLIENTS)
+        self.here, self.desk = here, Desk({"alice": Todo()})
+        self.ada = Agent("ada", here, log, self.desk)
+        self.ada.caller.patience_s = SOON_S
+        self.alice = Person("alice", here, log, self.desk.people["alice"])
+        for scene in self.scenes:
+            scene(self)
+        self._agents = [self.ada]
+
+    def propose(self, tool: str) -> str:
+        number = next(self._numbers)
+        key = f"scene-{number}"
+        proposed = Proposed(number, tool, "leave", "once", key, by_a2a=False, is_compensated=False)
+        self.ada.propose(proposed, self.ada)
+        return self.ada.newest
+
+    def decide(self, verdict: str, transaction: str) -> None:
+        self.alice.decide(Due(0, verdict, transaction))
+
+    @contextmanager
+    def fault(self, kind: str, seconds: float) -> Iterator[None]:
+        self._note(Planned(0, 0, kind, seconds, ""))
+        yield
+        self.happened[kind] += 1
+
+    def mood(self, name: str, seconds: float) -> None:
+        with self.fault(f"outside is {name}", seconds):
+            self.here.mood(name, seconds)
+
+    def wait_for(self, transaction: str, *states: str) -> None:
+        until(lambda: self._state(transaction) in states, SOON_S, f"{transaction}: {states}")
+
+    def _state(self, transaction: str) -> str:
+        import psycopg
+
+        sql = "SELECT state FROM ledger_transaction WHERE id = %s"
+        with psycopg.connect(self.here.owner_url) as connection:
+            row = connection.execute(sql, [transaction]).fetchone()
+        return str(row[0]) if row else ""
+
+    def wait_for_effect(self, transaction: str) -> None:
+        file = self.folder / records.OUTSIDE
+        effect, sought = '"did": "effect"', f'"transaction": "{transaction}"'
+
+        def is_done() -> bool:
+            return any(effect in each and sought in each for each in file.read_text().splitlines())
+
+        until(is_done, SOON_S, f"{transaction} has its effect")
+
+
+Scene = Callable[[Stage], None]
+
+
+def the_answer_comes_while_the_database_is_away(stage: Stage) -> None:
+    wire, links = stage.propose("wire"), stage.here.links
+    assert links is not None
+    stage.here.mood("slow", 10)
+    stage.decide("approve", wire)
+    stage.wait_for_effect(wire)
+    with stage.fault("PostgreSQL absent", 4):
+        stage.here.programs["postgres"].down()
+        until(lambda: _answered(stage, wire), SOON_S, "the outside has answered")
+        stage.here.programs["postgres"].up()
+    stage.here.mood("", 0)
+
+
+def _answered(stage: Stage, transaction: str) -> bool:
+    lines = (stage.folder / records.OUTSIDE).read_text().splitlines()
+    return any('"did": "answered"' in each and transaction in each for each in lines)
+
+
+def a_key_is_repeated_after_the_end(stage: Stage) -> None:
+    """By ``repeat_all``, once everything has ended."""
+    reserve = stage.propose("reserve")
+    stage.decide("reject", reserve)
+    stage.wait_for(reserve, "aborted")
+
+
+def the_outside_refuses_to_release(stage: Stage) -> None:
+    reserve = stage.propose("reserve")
+    stage.mood("refusing", 5)
+    stage.decide("reject", reserve)
+    stage.wait_for(reserve, "rolling_back", "aborted")
+
+
+def the_answer_is_lost(stage: Stage) -> None:
+    wire = stage.propose("wire")
+    stage.mood("silent", 4)
+    stage.decide("approve", wire)
+    stage.wait_for_effect(wire)
+
+
+def a_worker_stands_still_before_its_look(stage: Stage) -> None:
+    """Between claim and call, for longer than its lease."""
+    demolish = stage.propose("demolish")
+    workers = stage.here.of_kind("worker")
+    for worker in workers:
+        worker.restart(**{STAND_AT: "before execute"})
+    with stage.fault(STOOD_STILL, 4 * LEASE_S):
+        stage.decide("approve", demolish)
+        stage.wait_for(demolish, "in_doubt")
+    for worker in workers:
+        worker.extra = {}
+        for pid in worker.pids():
+            thaw(pid)
+
+
+def postgres_dies_after_an_answer(stage: Stage) -> None:
+    transfer = stage.propose("transfer")
+    with stage.fault("PostgreSQL killed", 1):
+        stage.here.programs["postgres"].down()
+        stage.here.programs["postgres"].up()
+    installation.wait_until_up(stage.here)
+    stage.decide("approve", transfer)
+
+
+def redis_is_away_at_a_sign_off(stage: Stage) -> None:
+    transfer = stage.propose("transfer")
+    with stage.fault("Redis absent", 3):
+        stage.here.programs["redis"].down()
+        stage.decide("approve", transfer)
+        stage.here.programs["redis"].up()
+
+
+def a_webhook_is_refused(stage: Stage) -> None:
+    transfer = stage.propose("transfer")
+    stage.mood("refusing", 3)
+    stage.decide("reject", transfer)
+    stage.wait_for(transfer, "aborted")
+
+
+def stand_still(at: str) -> None:
+    """In a worker: stop at this crash point, once, until somebody lets it go on."""
+    from ledger.execution import crash_points
+
+    def stop(name: str) -> None:
+        if name == at:
+            crash_points.hook = lambda name: None
+            os.kill(os.getpid(), SIGSTOP)
+
+    crash_points.hook = stop
+
+
+def play(folder: Path, scenes: Sequence[Scene]) -> Stage:
+    """Play these, one after another, and leave the records in the folder."""
+    stage = Stage(0, len(scenes), len(scenes), folder, scenes=scenes)
+    stage.run()
+    return stage
