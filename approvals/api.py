@@ -12,13 +12,13 @@ from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
 
 from a2a.rest import tasks, workers
-from approvals.http.middleware import answer_outage
+from approvals.http.middleware import UNREADABLE, answer_outage, too_large, unreadable
 from approvals.http.reference import openapi
 from approvals.http.reference.api_page import ApiPage
 from approvals.http.reference.openapi import DescribedAPI
 from ledger.api import routers
-from ledger.api.http import not_authenticated, parse_json, problem, problem_of
-from ledger.errors import LedgerError
+from ledger.api.http import UnstorableText, not_authenticated, parse_json, problem, problem_of
+from ledger.errors import LedgerError, UnsafeText
 
 logger = logging.getLogger(__name__)
 
@@ -27,12 +27,7 @@ class StrictJSON(Parser):
     """JSON as RFC 8259 has it: no NaN, no name twice, no nesting without end."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        try:
-            return parse_json(request.body)
-        except RequestDataTooBig:
-            raise
-        except (ValueError, RecursionError) as refusal:
-            raise HttpError(400, f"The body is not JSON: {refusal}") from refusal
+        return parse_json(request.body)
 
 
 api = DescribedAPI(
@@ -104,13 +99,7 @@ def on_stranger(request: HttpRequest, error: AuthenticationError) -> HttpRespons
 
 @api.exception_handler(RequestDataTooBig)
 def on_huge(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
-    return problem(
-        413,
-        "too_large",
-        "Too large",
-        "The body is larger than 256 KiB.",
-        "Send references instead.",
-    )
+    return too_large()
 
 
 @api.exception_handler(Http404)
@@ -120,14 +109,20 @@ def on_missing(request: HttpRequest, error: Http404) -> HttpResponse:
 
 @api.exception_handler(HttpError)
 def on_http_error(request: HttpRequest, error: HttpError) -> HttpResponse:
+    cause = error.__cause__  # of a body that the parser refused
+    if isinstance(cause, UnstorableText):
+        return problem_of(UnsafeText(f"In the body {cause}."))
     codes = {400: "malformed", 405: "method_not_allowed"}
-    return problem(
-        error.status_code,
-        codes.get(error.status_code, "refused"),
-        "The request cannot be read",
-        str(error),
-        "Nothing was changed. Send JSON as /api/v1/docs describes it.",
-    )
+    detail = f"{error}: {cause}" if cause else str(error)
+    return unreadable(detail, error.status_code, codes.get(error.status_code, "refused"))
+
+
+def on_unreadable(request: HttpRequest, error: Any) -> HttpResponse:
+    return unreadable(str(error))
+
+
+for kind in UNREADABLE:
+    api.add_exception_handler(kind, on_unreadable)
 
 
 @api.exception_handler(OperationalError)

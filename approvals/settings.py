@@ -97,6 +97,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "approvals.http.middleware.SecurityHeaders",
     "approvals.http.middleware.ProblemsForMachines",
+    "approvals.http.middleware.StorableTexts",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "approvals.http.middleware.CompressedPages",

@@ -6,11 +6,27 @@ import gc
 import os
 
 from django.conf import settings
+from django.core.handlers.wsgi import WSGIRequest
 from django.core.wsgi import get_wsgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 _is_its_own_process = not settings.configured
+
+
+class Utf8Request(WSGIRequest):
+    """Reads query and form as UTF-8, whatever charset the client names: not all of them are one."""
+
+    @property
+    def encoding(self) -> str | None:
+        return None
+
+    @encoding.setter
+    def encoding(self, named: str | None) -> None:
+        pass
+
+
 application = get_wsgi_application()
+application.request_class = Utf8Request
 
 from ledger.foundation import doorbell, liveness  # noqa: E402
 from ledger.foundation.postgres import sessions  # noqa: E402

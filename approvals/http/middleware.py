@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.contrib.auth.models import User
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.core.exceptions import BadRequest, RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
+from django.http.multipartparser import MultiPartParserError
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
 
 from approvals.models import Membership
 from ledger.api.http import CERTAIN, database_away, problem, problem_of
+from ledger.foundation.characters import is_storable
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Tenant
 
@@ -82,6 +86,62 @@ class CompressedPages(GZipMiddleware):
         if response.headers.get("Content-Type", "").startswith(self.compressed):
             return super().process_response(request, response)
         return response
+
+
+class StorableTexts:
+    """Refuses texts that no column can have, before a view looks for them or keeps them.
+
+    Views that are exempt from CSRF read their body themselves, with ``parse_json``. In a query such
+    a character is replaced, as Django does with bytes that are no UTF-8: nothing fits it.
+    """
+
+    def __init__(self, get_response: GetResponse) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        query = request.META.get("QUERY_STRING", "")
+        request.META["QUERY_STRING"] = re.sub("%00|\0", "%EF%BF%BD", query)
+        request.COOKIES = {
+            name: value for name, value in request.COOKIES.items() if is_storable(value)
+        }
+        return self.get_response(request)
+
+    def process_view(
+        self, request: HttpRequest, view: Any, args: Any, path: Mapping[str, Any]
+    ) -> HttpResponse | None:
+        if not all(is_storable(str(part)) for part in path.values()):
+            raise Http404
+        if getattr(view, "csrf_exempt", False):
+            return None
+        try:
+            fields = request.POST.lists()
+        except RequestDataTooBig:
+            return too_large()
+        except UNREADABLE as refusal:
+            return unreadable(str(refusal))
+        if all(is_storable(text) for name, texts in fields for text in (name, *texts)):
+            return None
+        return unreadable("The form has a text that cannot be stored.")
+
+
+# A form without its boundary, too many fields, too many files.
+UNREADABLE = (MultiPartParserError, BadRequest, SuspiciousOperation)
+
+
+def unreadable(detail: str, status: int = 400, code: str = "malformed") -> HttpResponse:
+    hint = "Nothing was changed. Send the body as /api/v1/docs describes it."
+    return problem(status, code, "The request cannot be read", detail, hint)
+
+
+def too_large() -> HttpResponse:
+    """The answer to a body beyond Django's limit, which the gate lets pass for its framing."""
+    return problem(
+        413,
+        "too_large",
+        "Too large",
+        f"The body is larger than {settings.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024} KiB.",
+        "Send references instead.",
+    )
 
 
 class DeskRequest(HttpRequest):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
@@ -14,6 +13,7 @@ from django.views.decorators.http import require_POST
 
 from approvals.slack.api import SlackApp, is_configured, signed_by
 from approvals.slack.interactions import receive
+from ledger.api.http import parse_json
 
 Handler = Callable[[bytes, list[SlackApp]], HttpResponse]
 
@@ -67,7 +67,7 @@ def event(body: bytes, apps: list[SlackApp]) -> HttpResponse:
 
 def _object(text: str | bytes | None) -> dict[str, Any]:
     """A JSON object. Raises ``ValueError``."""
-    value = json.loads(text or "")
+    value = parse_json(text or "", is_strict=False)
     if not isinstance(value, dict):
         raise ValueError("not an object")
     return value

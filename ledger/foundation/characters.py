@@ -22,6 +22,7 @@ CONTROLS = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufdd0-\ufdef\ud800-\udfff"
     f"{_LAST_OF_PLANES}]"
 )
+UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # Default_Ignorable_Code_Point of Unicode 16, the blank pattern of Braille and the Khitan filler.
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2060-\u206f\u2800\u3164"
@@ -202,6 +203,11 @@ def cleaned(text: str) -> str:
         for at, character in enumerate(text)
         if not INVISIBLE.match(character) or _is_needed(text, at)
     )
+
+
+def is_storable(text: str) -> bool:
+    """False for U+0000 and for half of a surrogate pair, which no column can have."""
+    return UNSTORABLE.search(text) is None
 
 
 def without_nul(text: str) -> str:

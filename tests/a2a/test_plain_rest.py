@@ -276,7 +276,7 @@ def test_strangers_and_other_tenants_see_nothing(
 def test_what_cannot_be_kept_is_refused_not_an_error(as_orchestrator, consolidate, text):
     answer = submit(as_orchestrator, {"transcripts": [text]})
 
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert (answer.status_code, answer.json()["code"]) == (422, "unsafe_text")
 
 
 def test_hand_over_changes_the_owner_and_says_so(as_orchestrator, as_worker, consolidate, acme):

@@ -271,7 +271,7 @@ def test_nothing_that_a_client_sends_is_an_internal_error(peer, consolidate, nam
         (b'{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"id":"x"}}', -32601),
         (b'{"jsonrpc":"2.0","id":1,"method":"Nope"}', -32601),
         (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":7}}', -32602),
-        (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"\\u0000"}}', -32001),
+        (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"\\u0000"}}', -32602),
         (b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"x"}}', -32001),
     ],
 )

@@ -94,7 +94,7 @@ def test_a_passkey_that_was_added_signs_in_and_says_when(alice_user):
 
 
 def test_a_passkey_has_a_name_that_can_be_stored(alice_user):
-    assert add(alice_user, name="\0" * 70 + "K" * 70).status_code == 200
+    assert add(alice_user, name=" " + "K" * 70).status_code == 200
 
     assert Passkey.objects.get().name == "K" * 60
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
@@ -13,7 +13,7 @@ from a2a.doors.humanlayer import calls, contacts
 from a2a.doors.humanlayer.bodies import Json
 from ledger.agents import Caller, caller_with
 from ledger.api.http import json_response, not_authenticated, parse_json, problem, problem_of
-from ledger.errors import InvalidRequest, LedgerError, NotAllowed, NotFound
+from ledger.errors import InvalidRequest, LedgerError, NotAllowed
 
 # What an address does, given who asks, the body, and the id in the path if there is one.
 Act = Callable[..., Json]
@@ -32,7 +32,6 @@ def _door(method: str) -> Callable[[Act], Callable[..., HttpResponse]]:
             if caller is None:
                 return not_authenticated()
             try:
-                _refuse_unstorable(path)
                 body = _body(request) if method == "POST" else None
                 return json_response(act(caller, body, **path))
             except LedgerError as refusal:
@@ -41,12 +40,6 @@ def _door(method: str) -> Callable[[Act], Callable[..., HttpResponse]]:
         return view
 
     return decorate
-
-
-def _refuse_unstorable(path: Mapping[str, str]) -> None:
-    """Raises ``NotFound`` for an id that nothing can have."""
-    if any("\x00" in part for part in path.values()):
-        raise NotFound()
 
 
 def _caller(request: HttpRequest) -> Caller | None:

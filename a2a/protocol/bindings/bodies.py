@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from a2a.protocol.errors import INVALID_PARAMS, NOT_JSON, ProtocolError
-from ledger.api.http import parse_json
+from ledger.api.http import UnstorableText, parse_json
 
 MAX_DEPTH = 64
 MOST_ITEMS = 50_000  # each is looked at on the event loop: about 50 ms
@@ -25,6 +25,8 @@ def parse(body: bytes, *, is_strict: bool = False) -> Any:
         raise ProtocolError(INVALID_PARAMS, detail)
     try:
         value = parse_json(body, is_strict=is_strict)
+    except UnstorableText as refusal:
+        raise ProtocolError(INVALID_PARAMS, f"In the body {refusal}.") from None
     except (ValueError, RecursionError):
         raise ProtocolError(NOT_JSON, "The body is not JSON that can be read.") from None
     if (fault := _fault_of(value)) is not None:

@@ -6,7 +6,6 @@ once. A browser's answer counts for the address of this installation only.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -31,9 +30,9 @@ from approvals.models import Passkey
 from approvals.people.account_log import record_own
 from approvals.people.principals import name_of
 from approvals.people.sign_in import second_steps
+from ledger.api.http import parse_json
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
-from ledger.foundation.characters import without_nul
 
 LONGEST_NAME = 60
 MOST = 20  # of one person
@@ -75,7 +74,7 @@ def register_passkey(person: User, state: State, answer: str, name: str) -> list
         raise NotPossible(_("The browser's answer does not fit. Nothing was added.")) from failure
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)
-        name = without_nul(name).strip()[:LONGEST_NAME] or "Passkey"
+        name = name.strip()[:LONGEST_NAME] or "Passkey"
         Passkey.objects.create(user=person, name=name, credential=bytes(made.credential_data))
         record_own(person, ChangeKind.PASSKEY_ADDED, passkey=name)
         return second_steps.codes_for_first(person)
@@ -124,8 +123,8 @@ def person_with_passkey(state: State, answer: str) -> User | None:
 def _content(answer: str) -> dict[str, Any]:
     """The JSON object with which a browser answers. Raises ``NotPossible``."""
     try:
-        content = json.loads(answer)
-    except ValueError:
+        content = parse_json(answer)
+    except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict):
         raise NotPossible(_("The browser's answer cannot be read."))

@@ -21,7 +21,7 @@ from ledger.api.http.problems import (
     problem,
     problem_of,
 )
-from ledger.api.http.requests import is_allowed_host, parse_json, unquoted
+from ledger.api.http.requests import UnstorableText, is_allowed_host, parse_json, unquoted
 from ledger.api.http.responses import address_of, json_response
 from ledger.api.http.schemas import BODY, In, OutcomeOut, Reason, Text200, refusals
 
@@ -37,6 +37,7 @@ __all__ = [
     "OutcomeOut",
     "Reason",
     "Text200",
+    "UnstorableText",
     "address_of",
     "caller_of",
     "database_away",

@@ -4,26 +4,44 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
+from ledger.foundation.characters import is_storable
+from ledger.seals import texts_in
+
+# Only these escapes can write what is not storable; so other bodies need no second look.
+MAYBE_UNSTORABLE = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+
+
+class UnstorableText(ValueError):
+    """JSON with a text that no column can have."""
+
 
 def parse_json(text: bytes | str, *, is_strict: bool = True) -> Any:
-    """JSON as RFC 8259 has it: no NaN. Strict: no name twice, and only numbers that stay finite.
+    """JSON as RFC 8259 has it, in UTF-8: no NaN, and no text that cannot be stored.
 
-    Raises ``ValueError``, and ``RecursionError`` for nesting without end.
+    Strict: no name twice, and only numbers that stay finite. Raises
+    ``UnstorableText``, another ``ValueError``, and ``RecursionError`` for nesting without end.
     """
-    if not is_strict:
-        return json.loads(text, parse_constant=_refuse_constant)
-    return json.loads(
-        text,
-        parse_constant=_refuse_constant,
-        parse_float=_finite,
-        object_pairs_hook=_without_duplicates,
-    )
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    if is_strict:
+        value = json.loads(
+            text,
+            parse_constant=_refuse_constant,
+            parse_float=_finite,
+            object_pairs_hook=_without_duplicates,
+        )
+    else:
+        value = json.loads(text, parse_constant=_refuse_constant)
+    if MAYBE_UNSTORABLE.search(text) and not all(map(is_storable, texts_in(value))):
+        raise UnstorableText("a text has U+0000 or half of a surrogate pair")
+    return value
 
 
 def _refuse_constant(name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger import seals
+from ledger.foundation.characters import is_storable
 
 DEEPEST = 50  # levels of a JSON value
 
@@ -15,13 +16,12 @@ def object_in(text: bytes) -> dict[str, Any] | None:
     """The one JSON object in the text; ``None`` if it is anything else, or cannot be stored."""
     try:
         value = json.loads(text.decode("utf-8-sig"), parse_constant=_refuse)
-        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()  # ValueError: a surrogate
-        if _is_too_deep(value):
-            return None
-        has_nul = any("\0" in part for part in seals.texts_in(value))
+        json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) and not has_nul else None
+    if not isinstance(value, dict) or _is_too_deep(value):
+        return None
+    return value if all(map(is_storable, seals.texts_in(value))) else None
 
 
 def _is_too_deep(value: Any) -> bool:
