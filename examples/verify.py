@@ -17,7 +17,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -26,6 +26,10 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Record = dict[str, Any]
+WHOLE_SO_FAR = (
+    "The ledger is whole, as far as this copy can show: only checkpoints that were kept elsewhere "
+    "(--against) show whether its end is missing."
+)
 
 # --- the maps (docs/audit.md, "Moves") ------------------------------------------------------
 
@@ -327,6 +331,7 @@ class History:
         self.rows: list[Record] = []
         self.contents: Record = {}
         self.decisions: list[Record] = []
+        self.permits: list[Record] = []
         self.events: list[Record] = []
 
     @property
@@ -359,6 +364,7 @@ class History:
             yield from row_faults(row, self.events)
             yield from sign_off_faults(row, self.events)
             yield from decision_faults(self.decisions, self.events)
+            yield from permit_faults(self.permits, self.events)
 
 
 def says(event: Record) -> Record:
@@ -696,6 +702,36 @@ def decision_faults(decisions: list[Record], events: list[Record]) -> Iterator[s
         yield f"event {event['id']} of transaction {event['subject']} has lost its decision."
 
 
+# --- rows that events name ---------------------------------------------------------------------
+
+
+def permit_faults(permits: list[Record], events: list[Record]) -> Iterator[str]:
+    issued = {str(says(e).get("permit")) for e in events if e["kind"] == "permit_issued"}
+    claims = {str(says(e).get("permit")): says(e) for e in events if e["kind"] == "claimed"}
+    rows = {permit["jti"]: permit for permit in permits}
+    for jti in issued ^ set(rows):
+        yield f"permit {jti}: its row or the event that issued it is missing."
+    for jti, permit in rows.items():
+        redeemed_by = permit["redeemed_by"] if permit["redeemed_at"] is not None else None
+        if redeemed_by != claims.get(jti, {}).get("redeemed_by"):
+            yield f"permit {jti} was not redeemed as its events say."
+
+
+def document_faults(
+    versions: list[Record], policies: list[Record], cited: set[tuple[str, ...]]
+) -> Iterator[str]:
+    for version in versions:
+        if digest(canonical(version["manifest"])) != version["sha256"]:
+            yield f"tool_version {version['sha256']} is not the manifest of its hash."
+    kept = set()
+    for policy in policies:
+        kept.add(tuple(policy[name] for name in ("tenant", "name", "version", "sha256")))
+        if digest(policy["text"]) != policy["sha256"]:
+            yield f"policy {policy['name']} {policy['version']} is not the text of its hash."
+    for tenant, name, number, sha in sorted(cited - kept):
+        yield f"policy {name} {number} ({sha}) of {tenant} was cited, and is not kept."
+
+
 # --- checkpoints ------------------------------------------------------------------------------
 
 
@@ -744,13 +780,17 @@ def checkpoint_faults(
     points: list[Record], leaves: dict[int, str], keys: list[bytes]
 ) -> Iterator[str]:
     tree, ids = Tree(), iter(sorted(leaves))
-    last = 0
+    last, is_chained = 0, False
     for point in sorted(points, key=lambda point: int(point["size"])):
         name = f"checkpoint of {point['size']} events"
         text, _, signatures = point["note"].rpartition("\n\n")
         text += "\n"
         if not is_signed(text, signatures, keys):
             yield f"the {name} is not signed by a key that is trusted."
+        previous, before = "".join(text.split("\n")[3:4]), f"previous {tree.size}"
+        if previous not in ([before] if is_chained else ["", before]):
+            yield f"the {name} does not follow that of {tree.size} events."
+        is_chained = bool(previous)
         while tree.size < point["size"] and (event_id := next(ids, None)) is not None:
             last = event_id
             tree.append(bytes.fromhex(leaves[event_id]))
@@ -761,8 +801,64 @@ def checkpoint_faults(
             yield f"the {name} was changed."
 
 
+def tile_faults(points: list[Record], tiles: list[Record], leaves: dict[int, str]) -> Iterator[str]:
+    """The stored tiles are exactly those of the last checkpoint."""
+    size = max((int(point["size"]) for point in points), default=0)
+    under = [bytes.fromhex(leaves[event_id]) for event_id in sorted(leaves)[:size]]
+    right = tiles_of(under)
+    stored = {(tile["level"], tile["index"]): bytes.fromhex(tile["hashes"]) for tile in tiles}
+    for level, index in sorted(right.keys() | stored.keys()):
+        if right.get((level, index)) != stored.get((level, index)):
+            yield (
+                f"tile {level}/{index} is not that of the {size} events under the last checkpoint: "
+                "it was changed, or a newer checkpoint was deleted."
+            )
+
+
+def tiles_of(leaves: list[bytes]) -> dict[tuple[int, int], bytes]:
+    """Up to 256 hashes each: of the leaves, then of full tiles, then of full tiles of those."""
+    tiles: dict[tuple[int, int], bytes] = {}
+    level = 0
+    nodes = [hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]
+    while nodes:
+        parts = [nodes[begin : begin + 256] for begin in range(0, len(nodes), 256)]
+        tiles |= {(level, index): b"".join(part) for index, part in enumerate(parts)}
+        nodes = [root_of(part) for part in parts if len(part) == 256]
+        level += 1
+    return tiles
+
+
+def root_of(nodes: list[bytes]) -> bytes:
+    while len(nodes) > 1:
+        pairs = zip(nodes[::2], nodes[1::2], strict=True)
+        nodes = [hashlib.sha256(b"\x01" + left + right).digest() for left, right in pairs]
+    return nodes[0]
+
+
+def cosignature_faults(
+    points: list[Record], cosignatures: list[Record], witnesses: list[Key]
+) -> Iterator[str]:
+    """Each is a signature line; one by a witness whose key is trusted is that key's."""
+    notes = {point["size"]: point["note"] for point in points}
+    for record in cosignatures:
+        name = f"cosignature of {record['witness']} for the checkpoint of {record['size']} events"
+        note = notes.get(record["size"], "")
+        dash, signer, material = (*record["line"].split(" "), "", "")[:3]
+        try:
+            raw = decoded(material)
+        except ValueError:
+            raw = b""
+        owners = [key for key in witnesses if (key.name, key.key_id) == (signer, raw[:4])]
+        if record["line"] != f"— {signer} {material}" or dash != "—" or len(raw) < 5 or not note:
+            yield f"the {name} is no signature of a checkpoint that is here."
+        elif not all(key.signed(f"{note}{record['line']}\n") for key in owners):
+            yield f"the {name} is not the witness'."
+
+
 def tail_faults(points: list[Record], times: dict[int, int], patience_s: float) -> Iterator[str]:
     """Events that should be under a checkpoint by now. Deleted checkpoints show here."""
+    if times and not points:
+        yield f"no checkpoint is there: nothing is proved of event {min(times)} and those after it."
     upto = max((int(point["upto_event"]) for point in points), default=0)
     oldest = (time.time() - patience_s) * 1e6
     old = sorted(event_id for event_id, at in times.items() if event_id > upto and at < oldest)
@@ -775,7 +871,7 @@ def outside_faults(points: list[Record], text: str) -> Iterator[str]:
     ours = {point["note"].rpartition("\n\n")[0] for point in points}
     for note in text.split("\n\n"):
         lines = [line for line in note.splitlines() if line and not line.startswith("— ")]
-        if len(lines) == 3 and "\n".join(lines) not in ours:
+        if len(lines) >= 3 and "\n".join(lines) not in ours:
             yield f"the checkpoint of {lines[1]} events that was published outside is not here."
 
 
@@ -1112,10 +1208,16 @@ def votes_in_words(events: list[Record]) -> Iterator[str]:
 
 
 def verify(
-    lines: Iterable[str], keys: list[bytes], patience_s: float = 300.0, outside: str = ""
+    lines: Iterable[str],
+    keys: list[bytes],
+    patience_s: float = 300.0,
+    outside: str = "",
+    witnesses: Sequence[Key] = (),
 ) -> Iterator[str]:
     """Every fault of an export, as a sentence."""
-    points: list[Record] = []
+    apart = ("checkpoint", "tile", "cosignature", "tool_version", "policy_document")
+    log: dict[str, list[Record]] = {kind: [] for kind in apart}
+    cited: set[tuple[str, ...]] = set()
     leaves: dict[int, str] = {}
     times: dict[int, int] = {}
     counts: Counter[str] = Counter()
@@ -1124,8 +1226,8 @@ def verify(
     for record in map(json.loads, lines):
         kind = record["type"]
         counts[kind] += 1
-        if kind == "checkpoint":
-            points.append(record)
+        if kind in log:
+            log[kind].append(record)
         elif kind == "end":
             end = record["counts"]
         elif kind != "ledger":
@@ -1138,12 +1240,20 @@ def verify(
             elif kind == "event":
                 leaves[record["id"]], times[record["id"]] = record["hash"], int(record["at"])
                 history.events.append(record)
+                if isinstance(policy := says(record).get("policy"), dict):
+                    named = (str(policy.get(name)) for name in ("name", "version", "sha256"))
+                    cited.add((record["tenant"], *named))
             else:
-                (history.decisions if kind == "decision" else history.rows).append(record)
+                lists = {"decision": history.decisions, "permit": history.permits}
+                lists.get(kind, history.rows).append(record)
     yield from history.faults()
     if not end or any(counts[name] != count for name, count in end.items()):
         yield "the export is not complete."
+    yield from document_faults(log["tool_version"], log["policy_document"], cited)
+    points = log["checkpoint"]
     yield from checkpoint_faults(points, leaves, keys)
+    yield from tile_faults(points, log["tile"], leaves)
+    yield from cosignature_faults(points, log["cosignature"], [*witnesses])
     yield from tail_faults(points, times, patience_s)
     yield from outside_faults(points, outside)
 
@@ -1156,6 +1266,7 @@ def main() -> int:
     parser.add_argument("--public-key", action="append", required=True, help="hexadecimal")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds")
     parser.add_argument("--against", help="a file of checkpoints that were published outside")
+    parser.add_argument("--witness", action="append", default=[], help="verifier key of a witness")
     options = parser.parse_args()
     outside = ""
     if options.against:
@@ -1163,11 +1274,15 @@ def main() -> int:
             outside = file.read()
     keys = [bytes.fromhex(key) for key in options.public_key]
     count = 0
+    witnesses = [*map(Key, options.witness)]
     with open(options.export, encoding="utf-8") as file:
-        for fault in verify(file, keys, options.patience, outside):
+        for fault in verify(file, keys, options.patience, outside, witnesses):
             count += 1
             print(fault)
-    print(f"{count} faults." if count else "The ledger is whole.")
+    if count:
+        print(f"{count} faults.")
+    else:
+        print("The ledger is whole." if outside else WHOLE_SO_FAR)
     return 1 if count else 0
 
 

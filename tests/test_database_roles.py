@@ -108,6 +108,7 @@ def test_the_application_can_change_nothing_of_the_past(signed_off, table, state
         " (1000000000000, 1000000000000, '', '', '')",
         "INSERT INTO ledger_cosignature (checkpoint_id, witness, line) VALUES (1, 'x', 'x')",
         "INSERT INTO ledger_tile (level, index, hashes) VALUES (9, 9, '')",
+        "LOCK TABLE ledger_tile IN ROW EXCLUSIVE MODE",
         "UPDATE ledger_tile SET hashes = hashes || decode(repeat('00', 32), 'hex')",
     ],
 )

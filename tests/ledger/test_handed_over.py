@@ -12,6 +12,7 @@ from ledger import execution
 from ledger.api.rendering import render_token
 from ledger.models import Transaction
 from ledger.principals import Principal, Surface
+from ledger.proof.log import checkpoints
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 from ledger.transactions.outcomes import outcome_of
@@ -76,6 +77,7 @@ def test_its_sign_off_hands_it_to_the_agent_and_no_worker_touches_it(a_call, ali
     assert kinds_of(row) == ["prepared", "approved", "handed_over"]
     outcome = outcome_of(row)
     assert (outcome.kind, outcome.is_final, outcome.do_not_retry) == ("handed_over", True, True)
+    checkpoints.make()
     call_command("verify_ledger")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pymerkle
@@ -251,18 +252,44 @@ def test_a_whole_log_made_anew_with_the_own_key_is_found_by_a_copy_outside(event
         checkpoint_proof.verify(trusted, against=[outside])
 
 
-def test_a_checkpoint_that_is_only_outside_is_found_missing(events, forge, trusted):
-    events(3)
-    outside = f"{checkpoints.make().note}\n"
-    events(1)
-    outside += f"{checkpoints.make().note}\n"
-    checkpoint_proof.verify(trusted, against=[outside])
-
-    forge("DELETE FROM ledger_checkpoint WHERE size = 3")
-
+def test_a_checkpoint_that_vanished_from_the_middle_is_missed_by_the_next_one(
+    events, forge, trusted
+):
+    for count in (3, 1, 1):
+        events(count)
+        checkpoints.make()
     checkpoint_proof.verify(trusted)
-    with pytest.raises(Broken, match="of 3 events, published outside, is not here"):
-        checkpoint_proof.verify(trusted, against=[outside])
+
+    forge("DELETE FROM ledger_checkpoint WHERE size = 4")
+
+    with pytest.raises(Broken, match="of 5 events does not follow that of 3 events"):
+        checkpoint_proof.verify(trusted)
+
+
+def test_checkpoints_of_earlier_versions_name_none_before_them(events, forge, trusted):
+    for count in (3, 1, 1):
+        events(count)
+        point = checkpoints.make()
+        if point.size < 5:
+            unchain(point, forge)
+    checkpoint_proof.verify(trusted)
+
+    unchain(Checkpoint.objects.get(size=5), forge)
+    events(1)
+    checkpoints.make()
+    checkpoint_proof.verify(trusted)
+    events(1)
+    unchain(checkpoints.make(), forge)
+
+    with pytest.raises(Broken, match="of 7 events does not follow that of 6 events"):
+        checkpoint_proof.verify(trusted)
+
+
+def unchain(point: Checkpoint, forge) -> None:
+    head = TreeHead.parse(Note.parse(point.note).text)
+    key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))
+    note = signed_notes.signed(str(replace(head, previous=None)), head.origin, key)
+    forge("UPDATE ledger_checkpoint SET note = %s WHERE id = %s", str(note), point.pk)
 
 
 def test_a_copy_outside_that_somebody_else_signed_says_nothing(events, trusted):
@@ -318,6 +345,8 @@ def test_a_proof_that_goes_on_notices_events_put_in_or_taken_out_below(events, f
 
 
 def test_events_that_are_long_under_no_checkpoint_are_found(events, forge, trusted):
+    events(1)
+    checkpoints.make()
     events(2)
     minutes = timedelta(minutes=5)
     checkpoint_proof.verify(trusted, patience=minutes)

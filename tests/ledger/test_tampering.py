@@ -22,10 +22,13 @@ from django.db.models import Max
 
 from examples import verify as second
 from ledger import execution
+from ledger.agents.policy_documents import Citation, keep_policy
 from ledger.events import account_changes
+from ledger.execution import redemption
+from ledger.foundation.crypto import signed_notes
 from ledger.foundation.crypto.signed_notes import TreeHead, signed
-from ledger.models import Decision, Event, Tenant, Transaction
-from ledger.models.events import Tile
+from ledger.models import Agent, Decision, Event, Permit, PolicyDocument, Tenant, Transaction
+from ledger.models.events import Checkpoint, Tile
 from ledger.principals import Principal, user
 from ledger.proof import retention
 from ledger.proof.audit import exports, verification
@@ -35,11 +38,13 @@ from ledger.seals import seals
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import end_retention, forge, reseal, reseal_row
+from tests.permits.conftest import register
 from tests.processes import until
 from tests.tables import taken_back
 
 OWN_KEY = Ed25519PrivateKey.from_private_bytes(bytes.fromhex("11" * 32))
 PUBLIC_KEY = OWN_KEY.public_key().public_bytes_raw()
+WITNESS = signed_notes.VerifierKey("w.example", signed_notes.COSIGNATURE, b"\x07" * 32)
 SUPERVISOR = Principal("agent", "acme/supervisor", "Supervisor")
 
 
@@ -60,6 +65,8 @@ class Ledger:
     undone: Transaction
     erased: Transaction  # its retention is over
     erasable: Transaction  # as well, and nothing was erased yet
+    by_policy: Transaction  # a supervisor decided, and cited a paragraph
+    permitted: Transaction  # its agent redeemed a permit
 
     def event(self, row: Transaction, kind: str) -> Event:
         return Event.objects.get(subject=row.pk, kind=kind)
@@ -69,13 +76,16 @@ class Ledger:
 def untouched_ledger(django_db_setup, django_db_blocker) -> Iterator[Ledger]:
     """Made once, in a database transaction that stays open until all of them have been tried."""
     with django_db_blocker.unblock(), taken_back():
-        Tenant.objects.create(slug="acme", name="Acme Travel", tools=["*"])
+        acme = Tenant.objects.create(slug="acme", name="Acme Travel", tools=["*"])
+        for slug in ("supervisor", "helpdesk"):
+            Agent.objects.create(tenant=acme, slug=slug, name=slug.title())
         yield make_ledger()
 
 
 @pytest.fixture
-def ledger(untouched_ledger: Ledger, db: None) -> Ledger:
+def ledger(untouched_ledger: Ledger, db: None, settings) -> Ledger:
     """The one ledger; what a test does to it is taken back after the test."""
+    settings.WITNESSES = [f"https://w.example {WITNESS}"]
     return copy.deepcopy(untouched_ledger)
 
 
@@ -116,7 +126,33 @@ def make_ledger() -> Ledger:
     retention.hold(erasable.pk, by=OLGA, via="admin", reason="a dispute")
     assert retention.erase_batch() == 1
     retention.release(erasable.pk, by=OLGA, via="admin", reason="settled")
-    return Ledger(paid, scuttled, rejected, refused, noted, waiting, undone, erased, erasable)
+    by_policy, permitted = decided_by_policy(), redeemed()
+    ledger = Ledger(
+        *(paid, scuttled, rejected, refused, noted, waiting, undone, erased, erasable),
+        *(by_policy, permitted),
+    )
+    return ledger
+
+
+def decided_by_policy() -> Transaction:
+    document, _ = keep_policy(
+        "acme", name="Furniture", version="1", text="1. Chairs are fine.", by=OLGA
+    )
+    row = propose("order", item="chair")
+    cited = Citation(document.sha256, ("1",))
+    return coordinator.approve(
+        row.pk, digest=row.intent_digest, by=SUPERVISOR, via="api", policy=cited
+    )
+
+
+def redeemed() -> Transaction:
+    register(Tenant.objects.get(slug="acme"))
+    row = propose("delete_account", account="7")
+    by = Principal("agent", "acme/helpdesk", "Helpdesk agent")
+    coordinator.approve(row.pk, digest=row.intent_digest, by=APPROVERS[0], via="web")
+    permit = redemption.issue(row.pk, by=by, via="api").permit
+    redemption.redeem(permit.jti, by=str(by), via="api")
+    return Transaction.objects.get(pk=row.pk)
 
 
 def faults_of_both() -> tuple[list[str], list[str]]:
@@ -126,7 +162,12 @@ def faults_of_both() -> tuple[list[str], list[str]]:
         ours: list[str] = []
     except Broken as broken:
         ours = broken.faults
-    theirs = second.verify(exports.export_lines(), [PUBLIC_KEY], patience.total_seconds())
+    theirs = second.verify(
+        exports.export_lines(),
+        [PUBLIC_KEY],
+        patience.total_seconds(),
+        witnesses=[second.Key(str(WITNESS))],
+    )
     return ours, list(theirs)
 
 
@@ -420,19 +461,117 @@ def checkpoint_changed(ledger: Ledger) -> str:
     return f"checkpoint of {point.size} events"
 
 
-def make_everything_old() -> None:
-    """The tail is judged by its age; its seal says when it was."""
-    forge("UPDATE ledger_event SET at = at - interval '1 hour'")
-    forge("UPDATE ledger_transaction SET created_at = created_at - interval '1 hour'")
-    for subject in Event.objects.values_list("subject", flat=True).distinct():
-        reseal(subject)
-
-
 def checkpoints_all_deleted(ledger: Ledger) -> str:
-    make_everything_old()
     for table in ("cosignature", "checkpoint", "tile"):
         forge(f"DELETE FROM ledger_{table}")
     return f"event {Event.objects.order_by('pk').first().pk}"
+
+
+def newest_checkpoint_and_all_under_it_deleted(ledger: Ledger) -> str:
+    propose("pay")
+    until(checkpoints.make, what="no writer is in the way")
+    cut_off_newest()
+    return "tile 0/0"
+
+
+def middle_checkpoint_deleted(ledger: Ledger) -> str:
+    for _ in range(2):
+        propose("pay")
+        until(checkpoints.make, what="no writer is in the way")
+    middle, last = Checkpoint.objects.order_by("-size")[1::-1]
+    forge("DELETE FROM ledger_checkpoint WHERE id = %s", middle.pk)
+    return f"the checkpoint of {last.size} events does not follow"
+
+
+def checkpoint_of_anybody(ledger: Ledger) -> str:
+    Checkpoint.objects.create(size=10**12, upto_event=10**12, root="x", note="", public_key="")
+    return f"checkpoint of {10**12} events"
+
+
+def event_put_into_a_gap(ledger: Ledger) -> str:
+    """Its id is below those that a checkpoint covers."""
+    forge("UPDATE ledger_event SET id = -1 WHERE id = %s", append(ledger.paid, "x", "x", "x").pk)
+    return "checkpoint"
+
+
+def event_with_the_largest_id(ledger: Ledger) -> str:
+    added = append(ledger.paid, "blessed", "committed", "user:mallory").pk
+    forge("UPDATE ledger_event SET id = %s WHERE id = %s", 2**63 - 1, added)
+    return f"event {2**63 - 1}"
+
+
+def tile_changed(sql: str) -> Tamper:
+    def tamper(ledger: Ledger) -> str:
+        forge(f"UPDATE ledger_tile SET hashes = {sql} WHERE level = 0 AND index = 0")
+        return "tile 0/0"
+
+    return tamper
+
+
+def cosignature(is_rubbish: bool) -> Tamper:
+    def tamper(ledger: Ledger) -> str:
+        point = checkpoints.latest()
+        forged = signed_notes.Signature(WITNESS.name, WITNESS.key_id, bytes(72))
+        line = "rubbish" if is_rubbish else str(forged).strip()
+        point.cosignatures.create(witness=WITNESS.name, line=line)
+        return f"checkpoint of {point.size} events"
+
+    return tamper
+
+
+def manifest_exchanged(ledger: Ledger) -> str:
+    version = Transaction.objects.get(pk=ledger.permitted.pk).tool_version
+    forge("""UPDATE ledger_toolversion SET manifest = manifest || '{"description": "Another."}'""")
+    return f"tool_version {version}"
+
+
+def role_event_deleted(ledger: Ledger) -> str:
+    last = Event.objects.filter(subject=account_changes.chain_of("user:7")).latest("seq")
+    forge("DELETE FROM ledger_event WHERE id = %s", last.pk)
+    return "checkpoint"
+
+
+def decisions_swapped(ledger: Ledger) -> str:
+    """The two that signed the same thing off, each in the name of the other."""
+    one, two = Decision.objects.filter(transaction=ledger.scuttled).order_by("pk")
+    for row, other in ((one, two), (two, one)):
+        forge(
+            "UPDATE ledger_decision SET principal = %s, principal_name = %s WHERE id = %s",
+            *("user:spare" if row is one else other.principal, other.principal_name, row.pk),
+        )
+    forge("UPDATE ledger_decision SET principal = %s WHERE id = %s", two.principal, one.pk)
+    return f"decision {one.pk}"
+
+
+def decision_hidden_by_an_erasure(ledger: Ledger) -> str:
+    """Content is erased in time; a decision goes with it, which no erasure takes."""
+    erasure()(ledger)
+    row = ledger.erasable
+    forge("DELETE FROM ledger_decision WHERE transaction_id = %s", row.pk)
+    return f"event {ledger.event(row, 'approved').pk}"
+
+
+def redemption_emptied(ledger: Ledger) -> str:
+    permit = Permit.objects.get(transaction=ledger.permitted)
+    forge("UPDATE ledger_permit SET redeemed_at = NULL, redeemed_by = '', redeem_key = ''")
+    return f"permit {permit.jti}"
+
+
+def permit_deleted(ledger: Ledger) -> str:
+    permit = Permit.objects.get(transaction=ledger.permitted)
+    forge("DELETE FROM ledger_permit WHERE jti = %s", permit.pk)
+    return f"permit {permit.jti}"
+
+
+def policy_replaced(ledger: Ledger) -> str:
+    """With the hash of the new text: the database itself keeps those two together."""
+    document = PolicyDocument.objects.get()
+    forge(
+        "UPDATE ledger_policydocument SET text = %s, sha256 = %s",
+        "1. All is fine.",
+        seals.digest_of_text("1. All is fine."),
+    )
+    return f"({document.sha256})"
 
 
 def event_without_transaction(ledger: Ledger) -> str:
@@ -657,6 +796,23 @@ TABLE: dict[str, Tamper] = {
     "checkpoint signed by another key": checkpoint_signed_by_another_key,
     "checkpoint changed": checkpoint_changed,
     "checkpoints all deleted": checkpoints_all_deleted,
+    "newest checkpoint and all under it deleted": newest_checkpoint_and_all_under_it_deleted,
+    "checkpoint in the middle deleted": middle_checkpoint_deleted,
+    "checkpoint of anybody": checkpoint_of_anybody,
+    "event put into a gap": event_put_into_a_gap,
+    "event with the largest id": event_with_the_largest_id,
+    "tile zeroed": tile_changed("decode(repeat('00', length(hashes)), 'hex')"),
+    "tile grown": tile_changed("hashes || decode(repeat('00', 32), 'hex')"),
+    "cosignature that is rubbish": cosignature(is_rubbish=True),
+    "cosignature forged": cosignature(is_rubbish=False),
+    # rows of other tables that events name
+    "manifest of a tool's version exchanged": manifest_exchanged,
+    "role's event deleted": role_event_deleted,
+    "decisions swapped": decisions_swapped,
+    "decision hidden by an erasure": decision_hidden_by_an_erasure,
+    "redemption of a permit emptied": redemption_emptied,
+    "permit deleted": permit_deleted,
+    "policy document replaced": policy_replaced,
 }
 
 # Against these only the signatures help, so they are of no use before the checkpoint is made.
@@ -670,6 +826,16 @@ ONLY_BY_CHECKPOINT = {
     "checkpoint signed by another key",
     "checkpoint changed",
     "checkpoints all deleted",
+    "newest checkpoint and all under it deleted",
+    "checkpoint in the middle deleted",
+    "checkpoint of anybody",
+    "event put into a gap",
+    "event with the largest id",
+    "tile zeroed",
+    "tile grown",
+    "cosignature that is rubbish",
+    "cosignature forged",
+    "role's event deleted",
 }
 
 
@@ -699,18 +865,20 @@ def test_a_checkpoint_that_was_deleted_is_noticed_by_the_copy_outside(ledger, a_
     gone = checkpoints.make()
     outside = tmp_path / "outside"
     outside.write_text(f"{gone.note}\n")
-    _cut(gone)
+    cut_off_newest()
     for hashes, tile in tiles:
         forge("UPDATE ledger_tile SET hashes = %s WHERE id = %s", hashes, tile)
 
+    assert faults_of_both() == ([], [])  # this copy alone does not show it
     with pytest.raises(Broken, match=f"checkpoint of {gone.size} events, published outside"):
         verification.verify(frozenset({PUBLIC_KEY.hex()}), against=[outside.read_text()])
     theirs = list(second.verify(exports.export_lines(), [PUBLIC_KEY], 300, outside.read_text()))
     assert any(f"checkpoint of {gone.size} events" in fault for fault in theirs), theirs
 
 
-def _cut(point) -> None:
+def cut_off_newest() -> None:
     """The last checkpoint, and the one transaction under it alone."""
+    point = Checkpoint.objects.latest("size")
     subject = Event.objects.order_by("pk").last().subject
     forge("DELETE FROM ledger_delivery")
     for table in ("event", "idempotencykey"):
@@ -728,6 +896,17 @@ def test_not_noticed_a_row_that_was_rewritten_whole_before_any_checkpoint(ledger
     forge("UPDATE ledger_transaction SET stated_reason = 'because' WHERE id = %s", ledger.paid.pk)
     reseal_row(ledger.paid.pk)
     checkpoints.make()
+
+    assert faults_of_both() == ([], [])
+
+
+def test_not_noticed_what_is_newer_than_the_last_checkpoint_and_was_deleted(ledger):
+    checkpoints.make()
+    newest = propose("pay")
+    forge("DELETE FROM ledger_delivery")
+    for table in ("event", "idempotencykey"):
+        forge(f"DELETE FROM ledger_{table} WHERE transaction_id = %s", newest.pk)
+    forge("DELETE FROM ledger_transaction WHERE id = %s", newest.pk)
 
     assert faults_of_both() == ([], [])
 
@@ -836,7 +1015,7 @@ def test_the_second_verifier_runs_as_a_program(ledger, tmp_path):
     export.write_text("".join(export.read_text().splitlines(keepends=True)[:-3]))
     cut = run()
 
-    assert (whole.returncode, whole.stdout) == (0, "The ledger is whole.\n")
+    assert (whole.returncode, whole.stdout) == (0, f"{second.WHOLE_SO_FAR}\n")
     assert forged.returncode == 1
     assert "is not what was prepared" in forged.stdout
     assert "the export is not complete" in cut.stdout

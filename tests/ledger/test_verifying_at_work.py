@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from datetime import timedelta
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -171,14 +172,36 @@ def test_another_key_than_the_named_one_is_not_trusted(acme):
         call_command("verify_ledger", public_key=["0" * 64])
 
 
-def test_no_checkpoint_at_all_is_a_fault_once_events_are_old(acme, settings):
-    from datetime import timedelta
-
+def test_no_checkpoint_at_all_is_a_fault_and_newer_events_are_one_once_they_are_old(acme):
+    _carried_out()
+    with pytest.raises(Broken, match="no checkpoint is there"):
+        verification.verify(patience=timedelta(minutes=5))
+    checkpoints.make()
     _carried_out()
 
     verification.verify(patience=timedelta(minutes=5))
     with pytest.raises(Broken, match="are under no checkpoint"):
         verification.verify(patience=timedelta(0))
+
+
+def test_a_copy_outside_that_cannot_be_read_ends_in_one_sentence_before_anything_is_verified(
+    acme, tmp_path, capsys
+):
+    with pytest.raises(CommandError, match=r"missing cannot be read: .*Nothing was verified\.$"):
+        call_command("verify_ledger", against=[tmp_path / "missing"])
+
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_ends_at_all_of_it(acme, capsys):
+    for _ in range(2):
+        _carried_out()
+    checkpoints.make()
+
+    call_command("verify_ledger")
+
+    last = {line.split(":")[0]: line for line in capsys.readouterr().err.splitlines()}
+    assert {line.split(":")[1].split()[0] for line in last.values()} == {"100%"}
 
 
 def test_what_is_new_is_proved_however_much_of_it_there_is(acme, monkeypatch):

@@ -141,25 +141,33 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class TreeHead:
-    """The statement of a checkpoint: whose log, how many leaves, which root."""
+    """The statement of a checkpoint: whose log, how many leaves, which root.
+
+    ``previous`` is the size of the checkpoint before it, an extension line of ours; ``None`` where
+    the note has no such line.
+    """
 
     origin: str
     size: int
     root: bytes
+    previous: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
+        text = f"{self.origin}\n{self.size}\n{base64.b64encode(self.root).decode()}\n"
+        return text if self.previous is None else f"{text}previous {self.previous}\n"
 
     @classmethod
     def parse(cls, text: str) -> TreeHead:
-        """Raises ``NoteRefused``. Extension lines are not expected of us, and not read."""
+        """Raises ``NoteRefused``. Other extension lines are not read."""
         lines = text.split("\n")
         if len(lines) < 4 or not all(lines[:-1]) or not _SIZE.fullmatch(lines[1]):
             raise NoteRefused("The text of a checkpoint is an origin, a size and a root.")
         root = _decoded(lines[2])
         if len(root) != 32:
             raise NoteRefused("The root of a checkpoint has 32 bytes.")
-        return cls(lines[0], int(lines[1]), root)
+        word, _, previous = lines[3].partition(" ")
+        is_chained = word == "previous" and _SIZE.fullmatch(previous) is not None
+        return cls(lines[0], int(lines[1]), root, int(previous) if is_chained else None)
 
 
 def signatures_of(lines: str) -> tuple[Signature, ...]:

@@ -65,12 +65,13 @@ class Command(BaseCommand):
         keys = _trusted_keys(options["public_key"], any_key=options["any_key"])
         file: Path | None = options["since"]
         since = None if file is None or options["full"] else _read_since(file)
+        against = [_read(path) for path in options["against"]]
         bar = ProgressBar(sys.stderr)
         try:
             proof = audit.verify(
                 keys,
                 since=since,
-                against=[path.read_text() for path in options["against"]],
+                against=against,
                 patience=max(
                     LEAST_PATIENCE,
                     timedelta(seconds=settings.CHECKPOINT_EVERY_S) * PATIENCE_ROUNDS,
@@ -90,6 +91,11 @@ class Command(BaseCommand):
         if file is not None and proof.reached is not None:
             _write_since(file, proof.reached)
         self._tell(proof, is_new_only=since is not None, any_key=keys is None)
+        if not against:
+            self.stdout.write(
+                "Only checkpoints that were kept elsewhere (--against) show whether the end of the "
+                "log is missing, with all its traces."
+            )
 
     def _tell(self, proof: Proof, *, is_new_only: bool, any_key: bool) -> None:
         scope = "What is new is whole" if is_new_only else "The ledger is whole"
@@ -119,6 +125,13 @@ def _trusted_keys(named: list[str], *, any_key: bool) -> frozenset[str] | None:
             "--public-key, or say --any-key. Nothing was verified."
         )
     return keys
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, UnicodeDecodeError) as failure:
+        raise CommandError(f"{path} cannot be read: {failure}. Nothing was verified.") from failure
 
 
 # --- how far an earlier proof came ------------------------------------------------------------
@@ -159,7 +172,7 @@ class ProgressBar:
         now = time.monotonic()
         if step != self._step:
             self._step, self._began = step, now
-        elif now - self._shown < (0.2 if self._is_terminal else 10):
+        elif done < total and now - self._shown < (0.2 if self._is_terminal else 10):
             return
         self._shown = now
         share = done / total if total else 1.0

@@ -11,17 +11,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from ledger import seals
-from ledger.models.events import Checkpoint
+from ledger.models import PolicyDocument, ToolVersion
+from ledger.models.events import Checkpoint, Cosignature, Tile
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import History
 from ledger.proof.log import checkpoints
 
-VERSION = 1
+VERSION = 2
 AS_JSON = seals.AS_JSON | {"policy"}
 
 
 def export_lines() -> Iterator[str]:
-    """One JSON object a line, of one instant: what comes of each subject, then checkpoints."""
+    """One JSON object a line, of one instant: what comes of each subject, then the log."""
     counts: Counter[str] = Counter()
     with histories.snapshot():
         yield _line(
@@ -40,9 +41,25 @@ def export_lines() -> Iterator[str]:
 def _records() -> Iterator[dict[str, Any]]:
     for history in histories.read():
         yield from _records_of(history)
+    for version in ToolVersion.objects.select_related("tenant").order_by("pk").iterator():
+        fields = _fields(version, "name", "sha256", "manifest")
+        yield {"type": "tool_version", "tenant": version.tenant.slug, **fields}
+    for document in PolicyDocument.objects.order_by("pk").iterator():
+        fields = _fields(document, "tenant", "name", "version", "sha256", "text")
+        yield {"type": "policy_document", **fields}
     for point in Checkpoint.objects.order_by("size").iterator():
-        names = ("id", "size", "upto_event", "root", "note", "public_key")
-        yield {"type": "checkpoint", **{name: getattr(point, name) for name in names}}
+        fields = _fields(point, "id", "size", "upto_event", "root", "note", "public_key")
+        yield {"type": "checkpoint", **fields}
+    for tile in Tile.objects.order_by("level", "index").iterator():
+        hashes = bytes(tile.hashes).hex()
+        yield {"type": "tile", "level": tile.level, "index": tile.index, "hashes": hashes}
+    for row in Cosignature.objects.select_related("checkpoint").order_by("pk").iterator():
+        size = row.checkpoint.size
+        yield {"type": "cosignature", "size": size, "witness": row.witness, "line": row.line}
+
+
+def _fields(row: Any, *names: str) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
 
 
 def _records_of(history: History) -> Iterator[dict[str, Any]]:
@@ -52,6 +69,8 @@ def _records_of(history: History) -> Iterator[dict[str, Any]]:
         yield {"type": "contents", "id": str(history.subject), "digests": history.contents}
     for vote in history.votes:
         yield _record("decision", vote)
+    for permit in history.permits:
+        yield _record("permit", permit)
     for link in history.links:
         yield _record("event", link)
 

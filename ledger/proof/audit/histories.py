@@ -26,7 +26,7 @@ from psycopg.pq import Format
 
 from ledger import seals
 from ledger.events import SealedContent
-from ledger.models import Decision, Event, Transaction
+from ledger.models import Decision, Event, Permit, Transaction
 from ledger.seals import Link
 from ledger.transactions import MOVES, Map
 
@@ -63,6 +63,15 @@ class Vote(NamedTuple):
     policy: Any = None
 
 
+class PermitRow(NamedTuple):
+    """One row of permits, as far as events seal it."""
+
+    transaction_id: UUID
+    jti: UUID
+    redeemed_at: datetime | None
+    redeemed_by: str
+
+
 _TRANSACTION = (
     "id",
     "state",
@@ -97,6 +106,7 @@ class History:
     subject: UUID
     links: list[Link] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
+    permits: list[PermitRow] = field(default_factory=list)
     rows: dict[str, Any] = field(default_factory=dict)  # by the name of the family
     contents: dict[str, str] = field(default_factory=dict)  # digests of what the tables hold
 
@@ -156,8 +166,9 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
     """Histories in the order of their subjects."""
     chains = groupby(_links(part), key=attrgetter("subject.int"))
     sources: dict[str, _Source] = {"events": _Source((key, [*links]) for key, links in chains)}
-    votes = groupby(_votes(part), key=attrgetter("transaction_id.int"))
-    sources["votes"] = _Source((key, [*rows]) for key, rows in votes)
+    for name, of_transactions in (("votes", _votes(part)), ("permits", _permits(part))):
+        groups = groupby(of_transactions, key=attrgetter("transaction_id.int"))
+        sources[name] = _Source((key, [*rows]) for key, rows in groups)
     for name, family in families.items():
         sources[name] = _Source((row.id.int, row) for row in _rows(family, part))
     with_contents = [family.contents(part) for family in families.values() if family.contents]
@@ -166,9 +177,9 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
     while keys := [source.key for source in sources.values() if source.key is not None]:
         subject = min(keys)
         taken = {name: s.take() for name, s in sources.items() if s.key == subject}
-        links, votes = taken.pop("events", []), taken.pop("votes", [])
+        links, votes, permits = (taken.pop(name, []) for name in ("events", "votes", "permits"))
         contents = taken.pop("contents", {})
-        yield History(UUID(int=subject), links, votes, taken, contents)
+        yield History(UUID(int=subject), links, votes, permits, taken, contents)
 
 
 def without_events() -> Iterator[tuple[str, UUID]]:
@@ -208,6 +219,11 @@ def _links(part: Part) -> Iterator[Link]:
 def _votes(part: Part) -> Iterator[Vote]:
     rows = Decision.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
     return starmap(Vote, stream(rows, Vote._fields))
+
+
+def _permits(part: Part) -> Iterator[PermitRow]:
+    rows = Permit.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
+    return starmap(PermitRow, stream(rows, PermitRow._fields))
 
 
 def _rows(family: Family, part: Part) -> Iterator[Any]:

@@ -17,7 +17,7 @@ from uuid import UUID
 from ledger import seals
 from ledger.events import erasure_in, sealed_content_faults
 from ledger.models import Event
-from ledger.proof.audit import histories
+from ledger.proof.audit import histories, named_rows
 from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
 from ledger.proof.log import checkpoint_proof
 from ledger.proof.log.checkpoint_proof import Coverage
@@ -90,6 +90,7 @@ def verify(
     with histories.snapshot():
         for step, parts in _parts(since):
             _prove(step, parts, proof, progress)
+        proof.faults += named_rows.document_faults()
         if since is not None:
             proof.faults += [f"{name} {pk} has no events." for name, pk in _rows_without_events()]
         covered = _prove_checkpoints(proof, since, trusted_keys, against, patience, progress)
@@ -179,6 +180,7 @@ def faults_of(history: History) -> list[str]:
         faults += row_faults(row, history.links)
         faults += sign_off_faults(row, history.links)
         faults += _decision_faults(history)
+        faults += named_rows.permit_faults(history.permits, history.links)
     else:
         faults += _standing_faults(name, row, history)
     return faults

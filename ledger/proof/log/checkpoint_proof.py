@@ -93,13 +93,14 @@ class _Proof:
         self._frontier = _frontier_since(since)
         self._events = _hashes_after(since)
         self._upto = since.upto_event
+        self._is_chained = False
         self._count = since.checkpoints
         self._keys = set(since.public_keys)
         self._filled: list[tuple[int, int, bytes]] = []
         self._witnesses = checkpoints.witness_keys()
 
     def add(self, point: Checkpoint) -> None:
-        self._check_note(point)
+        self._check_place(point, self._check_note(point))
         while self._frontier.size < point.size:
             self._take_event(point)
         if self._upto != point.upto_event:
@@ -142,7 +143,18 @@ class _Proof:
         if self._frontier.size % CHUNK == 0:
             self._progress(self._frontier.size)
 
-    def _check_note(self, point: Checkpoint) -> None:
+    def _check_place(self, point: Checkpoint, head: TreeHead) -> None:
+        """Those of earlier versions named no predecessor; after one that does, all do."""
+        before = self._frontier.size
+        allowed = {before} if self._is_chained else {None, before}
+        if head.previous not in allowed:
+            raise Broken(
+                f"the {point} does not follow that of {before} events: one between was deleted, "
+                "or one was put there."
+            )
+        self._is_chained = head.previous is not None
+
+    def _check_note(self, point: Checkpoint) -> TreeHead:
         try:
             note = checkpoints.signed_note(point)
             head = TreeHead.parse(note.text)
@@ -157,6 +169,7 @@ class _Proof:
         except (NoteRefused, ValueError) as refusal:
             raise Broken(f"the {point} was changed: {refusal}") from refusal
         self._keys |= {key.public.hex() for key in signers}
+        return head
 
     def _compare_tiles(self) -> None:
         """The full tiles that were made again, with those that are stored."""
@@ -263,6 +276,11 @@ def _compare_with(
 
 
 def _refuse_old_tail(covered: Coverage, patience: timedelta) -> None:
+    if not covered.checkpoints and (first := Event.objects.order_by("pk").first()):
+        raise Broken(
+            f"no checkpoint is there, so nothing is proved of event {first.pk} and those after it. "
+            "The sweeper makes one every minute, unless ASSENT_CHECKPOINT_EVERY_S says otherwise."
+        )
     old = Event.objects.filter(pk__gt=covered.upto_event, at__lt=Now() - patience)
     if first := old.order_by("pk").first():
         raise Broken(

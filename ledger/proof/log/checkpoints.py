@@ -12,7 +12,7 @@ from datetime import datetime
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import Min, Q, QuerySet
 from django.db.transaction import atomic
 
@@ -34,7 +34,6 @@ from ledger.proof.log.tree import NotStored, StoredTree
 
 # Events that one checkpoint takes at most; what is left goes under the next one, at once.
 MOST_EVENTS = 50_000
-ONE_WRITER = 0x0A55E48  # the advisory lock of the process that makes a checkpoint
 
 
 class Contradiction(Exception):
@@ -99,12 +98,12 @@ def make(published: Iterable[TreeHead] = ()) -> Checkpoint | None:
         frontier = _frontier_of(before)
         tree.grow(frontier, (bytes.fromhex(sealed) for _, sealed in new))
         _refuse_contradiction(heads, frontier)
-        return _signed(frontier, upto=new[-1][0])
+        return _signed(frontier, upto=new[-1][0], previous=size)
 
 
-def _signed(frontier: merkle.Frontier, upto: int) -> Checkpoint:
+def _signed(frontier: merkle.Frontier, upto: int, previous: int) -> Checkpoint:
     key = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(settings.AUDIT_KEY))
-    head = TreeHead(settings.LOG_ORIGIN, frontier.size, frontier.root())
+    head = TreeHead(settings.LOG_ORIGIN, frontier.size, frontier.root(), previous)
     return Checkpoint.objects.create(
         size=head.size,
         upto_event=upto,
@@ -135,9 +134,14 @@ def _refuse_contradiction(published: Iterable[TreeHead], frontier: merkle.Fronti
 
 
 def _is_only_writer() -> bool:
+    """Take the lock of who makes a checkpoint, which the application's role cannot take."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [ONE_WRITER])
-        return bool(cursor.fetchone()[0])
+        try:
+            with atomic():
+                cursor.execute("LOCK TABLE ledger_tile IN SHARE ROW EXCLUSIVE MODE NOWAIT")
+        except OperationalError:
+            return False
+    return True
 
 
 # --- reading ------------------------------------------------------------------------------
@@ -178,9 +182,10 @@ def signed_by_us(points: QuerySet[Checkpoint]) -> Iterator[Checkpoint]:
     All of them in a process that knows none of our keys.
     """
     keys = [bytes.fromhex(key) for key in own_public_keys()]
-    for point in points.iterator():
-        if not keys or _is_signed_by(keys, point):
-            yield point
+    begin, count = 0, 1  # mostly the first one is ours, and all that is asked for
+    while rows := list(points[begin : begin + count]):
+        yield from (point for point in rows if not keys or _is_signed_by(keys, point))
+        begin, count = begin + count, 1_000
 
 
 def _is_signed_by(keys: list[bytes], point: Checkpoint) -> bool:
