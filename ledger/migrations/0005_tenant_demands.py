@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ledger", "0060_required_policy"),
+        ("ledger", "0004_required_policy"),
     ]
 
     operations = [

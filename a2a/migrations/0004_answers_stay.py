@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     """What was asked and answered, and what came of a task, is never changed but by retention."""
 
     dependencies = [
-        ("a2a", "0060_task_cost"),
+        ("a2a", "0003_task_cost"),
     ]
 
     operations = [

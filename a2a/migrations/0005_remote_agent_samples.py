@@ -4,7 +4,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("a2a", "0060_task_cost"),
+        ("a2a", "0004_answers_stay"),
     ]
 
     operations = [
