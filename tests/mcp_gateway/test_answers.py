@@ -127,6 +127,22 @@ def test_a_stream_that_ends_early_and_does_not_go_on_is_in_doubt(billing, signed
     assert len(billing.calls()) == 1
 
 
+def test_a_list_that_leads_to_a_refused_address_lets_nothing_be_called(
+    billing, signed_off, settings
+):
+    row = signed_off()
+
+    def begin(handler):
+        settings.WEBHOOK_NETWORKS = []  # its name leads elsewhere from here on
+        handler.stream()(b"id: 7_0\ndata: \n\n")
+
+    billing.answers["tools/list"] = begin
+
+    row = committed(row)
+
+    assert (row.state, billing.calls()) == ("rolling_back", [])
+
+
 def test_a_task_is_asked_for_until_it_has_ended(billing, signed_off, monkeypatch):
     monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
     task = {"taskId": "t-1", "status": "working", "pollIntervalMs": 10}

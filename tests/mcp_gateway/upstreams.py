@@ -59,7 +59,7 @@ class Handler(BaseHTTPRequestHandler):
         match message["method"]:
             case "server/discover":
                 self.result({"supportedVersions": ["2026-07-28"]})
-            case "tools/list":
+            case "tools/list" if "tools/list" not in self.server_.answers:
                 tools = self.server_.tools
                 listed = tools() if callable(tools) else tools
                 self.result(listed if isinstance(listed, dict) else {"tools": listed})

@@ -116,7 +116,7 @@ def _release(bus_pass: Pass, row: BusRequest) -> str:
         entries = bus_pass.entries([claimed, inbox])
         if claimed not in entries or inbox in entries:
             return None
-        return Change(f"Released {row.request_id}", renamed={claimed: inbox})
+        return Change(f"Released {row.request_id}", renamed={claimed: inbox}, is_signed=False)
 
     commit = bus_pass.publish(change)
     if commit is not None and not row.is_ours:

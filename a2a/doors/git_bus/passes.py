@@ -15,7 +15,14 @@ from datetime import timedelta
 from django.db.models.functions import Lower, Now
 
 from a2a.doors.git_bus.models import BusRequest, GitBus
-from a2a.doors.git_bus.repository import Change, Entry, GitFailed, Repository, files
+from a2a.doors.git_bus.repository import (
+    Change,
+    Entry,
+    GitFailed,
+    Repository,
+    TooManyNames,
+    files,
+)
 from a2a.doors.git_bus.repository.files import BusUnusable, Folders
 from ledger.execution import crash_points
 
@@ -25,6 +32,7 @@ TRIES = 5  # of a push, while others push
 PAUSE_S = 0.5  # at most, between two
 
 NO_SETTINGS = f"It has no {files.SETTINGS_PATH}: the folders of version 1.0 count."
+FULL_OUTBOX = "outbox/ has too many names: only answers in JSON are seen. Archive old ones."
 CHANGED = (
     f"{files.SETTINGS_PATH} names other folders than before, which anybody who may push can do. "
     "Empty the environment of the bus in the admin if that is right."
@@ -48,6 +56,8 @@ class Pass:
     folders: Folders
     unusable: list[str] = field(default_factory=list)
     ends_at: float = field(default_factory=lambda: time.monotonic() + TURN_S)
+    _in_outbox: list[Entry] = field(default_factory=list)
+    _outbox_at: str = ""
 
     @classmethod
     def begin(cls, bus: GitBus, repository: Repository) -> Pass:
@@ -84,18 +94,25 @@ class Pass:
         return {files.id_of(entry.name): entry for entry in listed if files.is_request(entry.name)}
 
     def answers(self, ids: Iterable[str]) -> dict[str, list[Entry]]:
-        """The published answers to these requests, by id; JSON before what has other endings."""
-        wanted = {f"res_{request_id}": request_id for request_id in ids}
-        if not wanted:
-            return {}
-        answers: dict[str, list[Entry]] = {}
-        for entry in self.repository.folder(self.head, self.folders.outbox):
+        """The published answers to these requests, by id; in JSON, or all with other endings."""
+        paths = {self.folders.response(request_id): request_id for request_id in ids}
+        answers = {paths[path]: [entry] for path, entry in self.entries(paths).items()}
+        wanted = {f"res_{each}": each for each in paths.values() if each not in answers}
+        for entry in self._outbox() if wanted else ():
             request_id = wanted.get(entry.name.rpartition(".")[0])
             if request_id is not None and not files.is_passed_over(entry.name):
                 answers.setdefault(request_id, []).append(entry)
-        for entries in answers.values():
-            entries.sort(key=lambda entry: not entry.name.endswith(".json"))
         return answers
+
+    def _outbox(self) -> list[Entry]:
+        """All that was ever answered, read once for each state of the repository."""
+        if self._outbox_at != self.head:
+            try:
+                self._in_outbox = self.repository.folder(self.head, self.folders.outbox)
+            except TooManyNames:
+                self._in_outbox, self.bus.note = [], FULL_OUTBOX
+            self._outbox_at = self.head
+        return self._in_outbox
 
     def entries(self, paths: Iterable[str]) -> dict[str, Entry]:
         return self.repository.entries(self.head, list(paths))

@@ -69,7 +69,10 @@ class HttpConnection:
         again = {"Accept": "text/event-stream", "Last-Event-ID": events.last_id}
         sent = {**again, **self._credentials, **self._session, **headers}
         request = self._http.build_request("GET", self._address, headers=sent)
-        response = await self._http.send(request, stream=True, follow_redirects=False)
+        try:
+            response = await self._http.send(request, stream=True, follow_redirects=False)
+        except (http_out.AddressRefused, httpx.HTTPError) as failure:
+            raise NotProved(f"Its stream ended without the answer: {failure}") from failure
         try:
             if not _is_stream(response):
                 raise NotProved("Its stream ended without the answer, and does not go on.")

@@ -221,8 +221,8 @@ def test_unsigned_files_beside_a_signed_answer_do_not_count(
     bus.turn()
 
     task.refresh_from_db()
-    assert task.state == TaskState.FAILED
-    assert "not all files beside it are signed" in task.reason
+    assert (task.state, task.result) == (TaskState.COMPLETED, {"text": "signed"})
+    assert "mallory" not in str([artifact.parts for artifact in task.artifacts.all()])
 
 
 def test_a_result_that_does_not_fit_fails_the_task(bus, participant, draft, ask_for_draft):

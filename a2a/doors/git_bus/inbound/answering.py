@@ -33,6 +33,10 @@ CODES = {
 KEPT_BACK = "The answer has what looks like a secret ({}), so it is not published."
 NOT_CLAIMED = "It is no longer among the claimed ones, so its answer was not published."
 DECLINED = "The git host has declined its answer: {}"
+EXCHANGED = (
+    "Somebody has replaced the file since we claimed it. The answer is to what we claimed, and the "
+    "file was left where it is."
+)
 FASTER = "Somebody else has published an answer before us. Ours is on the task only."
 
 
@@ -82,7 +86,10 @@ def _publish(bus_pass: Pass, row: BusRequest, answer: Answer) -> None:
         if claimed not in entries or response in entries:
             return None
         message = folders.processed.format(request_id=request_id)
-        return Change(message, renamed={claimed: folders.archived(request_id)}, written=written)
+        # Not what we claimed: our signature would say that we had been asked that.
+        is_other = bool(row.blob) and entries[claimed].object_id != row.blob
+        moved = {} if is_other else {claimed: folders.archived(request_id)}
+        return Change(message, renamed=moved, written=written)
 
     try:
         commit = bus_pass.publish(change)
@@ -99,6 +106,8 @@ def _publish(bus_pass: Pass, row: BusRequest, answer: Answer) -> None:
             record.note(row, problem=NOT_CLAIMED)  # it may come back
         return
     refusal = answer.error["message"] if answer.error and row.task_id is None else ""
+    if not refusal and bus_pass.has(claimed):
+        refusal = EXCHANGED
     record.done(row, refusal, answer_commit=commit or "", processed_by=bus_pass.bus.participant)
     record.exchanged(bus_pass, row, commit or bus_pass.head, response)
 

@@ -63,13 +63,18 @@ def _try_to_collect(bus_pass: Pass, row: BusRequest, answer: list[Entry]) -> Non
 
 def _collect(bus_pass: Pass, row: BusRequest, answer: list[Entry]) -> None:
     """``answer`` is one JSON file, or only files with other endings, which are the answer then."""
+    is_json = answer[0].path == bus_pass.folders.response(row.request_id)
+    if not is_json:
+        answer = [each for each in answer if each.is_plain_file and each.size]
+        answer = _that_count(bus_pass, row, answer) or answer
+        if not answer:
+            return
     entry = answer[0]
     senders.note_author(bus_pass, row, entry.path)
     if senders.is_refused(row):
         if row.problem != NOT_SIGNED:
             record.note(row, problem=NOT_SIGNED, author=row.author, commit=row.commit)
         return
-    is_json = entry.path == bus_pass.folders.response(row.request_id)
     try:
         response = _read(bus_pass, row, entry) if is_json else _other_response(answer)
         refuse_unstorable([response.result, response.error])
@@ -173,22 +178,26 @@ def _attached(
     Raises ``RequestInvalid``.
     """
     folder = bus_pass.folders.attachment(row.request_id, "").rstrip("/")
-    there = {entry.name: entry for entry in bus_pass.repository.folder(bus_pass.head, folder)}
+    beside = bus_pass.repository.folder(bus_pass.head, folder)
+    there = {entry.name: entry for entry in _that_count(bus_pass, row, beside)}
     result = _result_artifact(response)
     if not there:
         return None if files.names_a_folder(response) else result
     metadata = there.pop(files.METADATA, None)
     if metadata is None or not files.is_small(metadata):
         return None
-    if senders.demands_signatures(row) and not all(
-        senders.is_signed(bus_pass, each.path) for each in (metadata, *there.values())
-    ):
-        raise RequestInvalid(-32603, "not all files beside it are signed as this bus demands.")
     named = files.attachments_in(bus_pass.repository.read(metadata))
     if any(name not in there for name in named):
         return None
     parts = list(_parts(bus_pass, named, there))
     return [*result, tasks.WholeArtifact("attachments", "Attachments", parts)]
+
+
+def _that_count(bus_pass: Pass, row: BusRequest, entries: list[Entry]) -> list[Entry]:
+    """Without those that nobody known has signed, where the bus demands it: anybody adds such."""
+    if not senders.demands_signatures(row):
+        return entries
+    return [entry for entry in entries if senders.is_signed(bus_pass, entry.path)]
 
 
 def _other_response(answer: list[Entry]) -> Response:
@@ -197,11 +206,6 @@ def _other_response(answer: list[Entry]) -> Response:
 
 
 def _other_artifact(bus_pass: Pass, row: BusRequest, answer: list[Entry]) -> tasks.WholeArtifact:
-    """Raises ``RequestInvalid`` where one of the files is not signed as the bus demands."""
-    if senders.demands_signatures(row) and not all(
-        senders.is_signed(bus_pass, entry.path) for entry in answer
-    ):
-        raise RequestInvalid(-32603, "not all of its files are signed as this bus demands.")
     named = {entry.name: mimetypes.guess_type(entry.name)[0] or "" for entry in answer}
     parts = list(_parts(bus_pass, named, {entry.name: entry for entry in answer}))
     return tasks.WholeArtifact("answer", "Answer", parts)

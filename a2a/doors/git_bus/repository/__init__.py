@@ -7,6 +7,7 @@ from a2a.doors.git_bus.repository.git import (
     PushDeclined,
     Remote,
     Repository,
+    TooManyNames,
     end_calls,
 )
 from a2a.doors.git_bus.repository.secret_detection import first_secret
@@ -18,6 +19,7 @@ __all__ = [
     "PushDeclined",
     "Remote",
     "Repository",
+    "TooManyNames",
     "end_calls",
     "first_secret",
 ]

@@ -173,7 +173,7 @@ def is_request(name: str) -> bool:
 
 def is_passed_over(name: str) -> bool:
     """Names that mean nothing: hidden files, and those that somebody is still writing."""
-    return name.startswith(".") or name.endswith((".tmp", ".swp", "~"))
+    return name.startswith(".") or name.endswith((".tmp", ".swp", ".lock", ".part", "~"))
 
 
 def id_of(name: str) -> str:

@@ -16,7 +16,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from a2a.doors.git_bus.repository.authors import Author, Histories
-from a2a.doors.git_bus.repository.program import GitFailed, Program, Remote, end_calls, is_usable
+from a2a.doors.git_bus.repository.program import (
+    GitFailed,
+    Program,
+    Remote,
+    TooManyNames,
+    end_calls,
+    is_usable,
+)
 
 __all__ = (
     "HEAD",
@@ -28,6 +35,7 @@ __all__ = (
     "NotThere",
     "Remote",
     "Repository",
+    "TooManyNames",
     "end_calls",
     "is_usable",
 )
@@ -76,12 +84,17 @@ class Entry:
 
 @dataclass(slots=True)
 class Change:
-    """The files of one commit of ours. ``renamed`` and ``written`` by path; all of them regular."""
+    """The files of one commit of ours. ``renamed`` and ``written`` by path; all of them regular.
+
+    Not ``is_signed`` where a file of others goes where it counts as newly sent: our signature
+    would pass for its sender's.
+    """
 
     message: str
     renamed: dict[str, str] = field(default_factory=dict)
     written: dict[str, bytes] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
+    is_signed: bool = True
 
 
 class Repository:
@@ -148,7 +161,7 @@ class Repository:
     def folder(self, commit: str, path: str) -> list[Entry]:
         """The entries of a folder of the commit, in the order of names; empty if it is not there.
 
-        Raises ``GitFailed``, also for more than ``MOST_ENTRIES`` names.
+        Raises ``GitFailed``, and ``TooManyNames`` for more than ``MOST_ENTRIES``.
         """
         return self._listed(commit, f"{path}/")
 
@@ -169,7 +182,7 @@ class Repository:
         except GitFailed:  # as when the server has left out one of the files
             lines = self._with_sizes(self._run("ls-tree", *arguments).split(b"\0"))
         if len(lines) > MOST_ENTRIES + 1:
-            raise GitFailed(f"{paths[0]} has more than {MOST_ENTRIES:,} names.")
+            raise TooManyNames(f"{paths[0]} has more than {MOST_ENTRIES:,} names.")
         return [_entry(line.decode(errors="replace")) for line in lines if line]
 
     def _with_sizes(self, lines: list[bytes]) -> list[bytes]:
@@ -243,11 +256,10 @@ class Repository:
         commits = made.decode().split()
         if not self._remote.signing_key.strip():
             return commits
-        messages = [change.message for change in changes]
-        return self._signed(parent, list(zip(commits, messages, strict=True)), name, email)
+        return self._signed(parent, list(zip(commits, changes, strict=True)), name, email)
 
     def _signed(
-        self, parent: str, commits: Sequence[tuple[str, str]], name: str, email: str
+        self, parent: str, commits: Sequence[tuple[str, Change]], name: str, email: str
     ) -> list[str]:
         """The same commits with our signature, which fast-import cannot make."""
         key = self._program.keep_secret("signing_key", self._remote.signing_key)
@@ -258,9 +270,11 @@ class Repository:
             "user.signingKey": str(key),
         }
         signed: list[str] = []
-        for commit, message in commits:
-            call = ("commit-tree", "-S", f"{commit}^{{tree}}", "-p", parent)
-            parent = self._run(*call, given=message.encode(), settings=settings).decode().strip()
+        for commit, change in commits:
+            sign = ["-S"] if change.is_signed else []
+            call = ("commit-tree", *sign, f"{commit}^{{tree}}", "-p", parent)
+            message = change.message.encode()
+            parent = self._run(*call, given=message, settings=settings).decode().strip()
             signed.append(parent)
         return signed
 

@@ -50,6 +50,10 @@ class GitFailed(Exception):
     """A git call failed or took too long. The text is safe to show: it has no secrets."""
 
 
+class TooManyNames(GitFailed):
+    """A folder has more entries than are read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Remote:
     """The address of the repository, and the credentials by which its server knows us.
