@@ -65,7 +65,19 @@ class TenantForm(KnownTools, WithLimits):
 class TenantListAdmin(Undeletable, SealedEdits):
     form = TenantForm
     fieldsets = (
-        (None, {"fields": ("slug", "name", "tools", "demands_sender", "demands_scopes")}),
+        (
+            None,
+            {
+                "fields": (
+                    "slug",
+                    "name",
+                    "tools",
+                    "demands_sender",
+                    "demands_scopes",
+                    "required_policy",
+                )
+            },
+        ),
         limits.FIELDSET,
     )
     tenant_path = "slug"
@@ -74,7 +86,7 @@ class TenantListAdmin(Undeletable, SealedEdits):
     ordering = ("slug",)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        return ("slug",) if obj else ()
+        return ("slug", "required_policy") if obj else ("required_policy",)
 
     def tenant_slug_of(self, row: Tenant) -> str:
         return row.slug

@@ -35,18 +35,32 @@ def allow_tools(tenant: Tenant, tools: list[str], *, by: Principal, via: Surface
     with atomic():
         before = Tenant.objects.select_for_update().get(pk=tenant.pk).tools
         tenant.tools = [*before, *sorted(set(tools) - set(before))]
-        if tenant.tools != before:
-            tenant.save(update_fields=["tools"])
-            edits = edits_between({"tools": before}, {"tools": tenant.tools})
-            record_change(
-                f"tenant:{tenant.slug}",
-                ChangeKind.TENANT_CHANGED,
-                tenant=tenant.slug,
-                by=by,
-                via=via,
-                name=tenant.name,
-                details={"edits": edits},
-            )
+        _tenant_changed(tenant, "tools", before, by, via)
+
+
+def require_policy(tenant: Tenant, sha256: str, *, by: Principal, via: Surface) -> None:
+    """Have supervisors cite this document where the contract names none; empty: need none."""
+    with atomic():
+        before = Tenant.objects.select_for_update().get(pk=tenant.pk).required_policy
+        tenant.required_policy = sha256
+        _tenant_changed(tenant, "required_policy", before, by, via)
+
+
+def _tenant_changed(tenant: Tenant, name: str, before: Any, by: Principal, via: Surface) -> None:
+    """Save the member and record the change, if there is one."""
+    edits = edits_between({name: before}, {name: getattr(tenant, name)})
+    if not edits:
+        return
+    tenant.save(update_fields=[name])
+    record_change(
+        f"tenant:{tenant.slug}",
+        ChangeKind.TENANT_CHANGED,
+        tenant=tenant.slug,
+        by=by,
+        via=via,
+        name=tenant.name,
+        details={"edits": edits},
+    )
 
 
 def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via: Surface) -> Agent:

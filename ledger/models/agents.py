@@ -47,6 +47,14 @@ class Tenant(models.Model):
         db_default=False,
         help_text="A request of an agent lends its skills only the scopes that it names.",
     )
+    required_policy = models.CharField(
+        max_length=64,
+        blank=True,
+        default="",
+        db_default="",
+        editable=False,
+        help_text="The document that supervisors cite where a contract names none.",
+    )
 
     def __str__(self) -> str:
         return self.name

@@ -8,6 +8,7 @@ from dataclasses import replace
 from uuid import uuid4
 
 import pytest
+from django.core.management import call_command
 from django.db import IntegrityError, connection
 from django.db.transaction import atomic
 
@@ -15,7 +16,7 @@ from examples import verify as foreign_verifier
 from ledger.agents import policy_documents
 from ledger.contracts import tools
 from ledger.errors import NotAllowed
-from ledger.models import Agent, PolicyDocument, Transaction, paragraphs_of
+from ledger.models import Agent, Event, PolicyDocument, Transaction, paragraphs_of
 from ledger.proof.audit import decision_records, exports, verification
 from ledger.proof.log import checkpoints
 from ledger.states import State
@@ -91,6 +92,25 @@ def test_an_approval_has_to_cite_the_policy_of_the_contract(by_our_policy, boss,
     assert why_not_to_act(Transaction.objects.get(pk=row.pk)) == ""
     verification.verify()
     assert foreign_faults() == []
+
+
+def test_an_operator_pins_the_policy_of_a_tenant(boss, tmp_path):
+    file = tmp_path / "furniture.md"
+    file.write_text(POLICY)
+    before = propose("order", item="chair")
+    call_command("pin_policy", tenant="acme", file=file)
+    after, of_people = propose("order", item="table"), propose("pay")
+
+    sealed = json.loads(Event.objects.get(kind="tenant_changed").details)
+    assert sealed["edits"] == {"required_policy": ["", HASH]}
+    assert [row.required_policy for row in (before, after, of_people)] == ["", HASH, ""]
+    assert boss.get("/pending").json()["policies"][0]["text"] == POLICY
+    assert decide(boss, before).status_code == 200
+    assert decide(boss, after).status_code == 422
+    assert decide(boss, after, policy={"sha256": HASH, "paragraphs": ["2"]}).status_code == 200
+
+    call_command("pin_policy", tenant="acme", none=True)
+    assert propose("order", item="bed").required_policy == ""
 
 
 def test_the_waiting_list_brings_the_text_that_has_to_be_cited_once(by_our_policy, boss):

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger import seals
+from ledger.contracts import RequiredApprover
 from ledger.errors import PlanRefused
-from ledger.models import TransactionRow, new_row
+from ledger.models import Tenant, TransactionRow, new_row
 from ledger.states import State
 from ledger.transactions.prepare.planning import Planned
 from ledger.transactions.prepare.proposals import Request
@@ -80,5 +81,14 @@ def columns(
         "tool": request.tool.name,
         "tool_version": request.tool.version,
         **contract.sealed_terms(),
+        "required_policy": contract.required_policy or _policy_of_tenant(request),
         **planned.columns(),
     }
+
+
+def _policy_of_tenant(request: Request) -> str:
+    """The document that its operator has pinned for all that supervisors sign off."""
+    if request.tool.contract.required_approver != RequiredApprover.SUPERVISOR:
+        return ""
+    pinned = Tenant.objects.filter(pk=request.tenant).values_list("required_policy", flat=True)
+    return pinned.first() or ""
