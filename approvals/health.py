@@ -11,7 +11,13 @@ import asyncio
 import faulthandler
 import json
 import logging
+import math
+import os
+import threading
+import time
+from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -113,9 +119,45 @@ async def _redis() -> list[tuple[str, str]]:
 async def end_if_blocked() -> None:
     """Run with the event loop: end this process if the loop stands still for ``BLOCKED_S``.
 
-    Whatever blocks it (an endless loop, a lock, native code that keeps the interpreter's lock), the
-    tracebacks of all threads go to standard error first. The server starts another process.
+    Whatever blocks it (an endless loop, a lock), the tracebacks of all threads go to standard error
+    first. The server starts another process. While the loop's thread only waits for a processor,
+    the time does not count: a machine that is short of them would lose every process that it has.
     """
-    while True:
-        faulthandler.dump_traceback_later(BLOCKED_S, exit=True)
-        await asyncio.sleep(1)
+    alive = _Alive(threading.get_native_id())
+    threading.Thread(target=alive.watch, name="watchdog", daemon=True).start()
+    try:
+        while True:
+            alive.at = _granted_s(alive.thread)
+            await asyncio.sleep(1)
+    finally:
+        alive.is_over = True
+        faulthandler.cancel_dump_traceback_later()
+
+
+@dataclass
+class _Alive:
+    """The loop's last sign of life, by the time that its thread was granted."""
+
+    thread: int
+    at: float = math.inf
+    is_over: bool = False
+
+    def watch(self) -> None:
+        """The timer ends the process where native code keeps even this thread from going on."""
+        while not self.is_over:
+            left_s = BLOCKED_S - max(0.0, _granted_s(self.thread) - self.at)
+            if left_s > 0:
+                faulthandler.dump_traceback_later(max(left_s, 1.0) + BLOCKED_S / 2, exit=True)
+            time.sleep(1)
+            if left_s <= 0 and not self.is_over:
+                faulthandler.dump_traceback(all_threads=True)
+                os._exit(1)
+
+
+def _granted_s(thread: int) -> float:
+    """Seconds by the clock, without those in which the thread waited for a processor."""
+    try:
+        waited = int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1])
+    except (OSError, IndexError):  # not Linux
+        waited = 0
+    return time.monotonic() - waited / 1e9

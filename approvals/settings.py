@@ -374,12 +374,15 @@ LOGGING = {
         "plain": {"format": "%(levelname)s %(name)s: %(message)s"},
         "bare": {"format": "%(message)s"},
     },
-    "filters": {"without_links": {"()": "approvals.http.log_lines.WithoutLinks"}},
+    "filters": {
+        "without_links": {"()": "approvals.http.log_lines.WithoutLinks"},
+        "once_per_minute": {"()": "approvals.http.log_lines.OncePerMinute"},
+    },
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
             "formatter": "plain",
-            "filters": ["without_links"],
+            "filters": ["without_links", "once_per_minute"],
         },
         "lines": {"class": "logging.StreamHandler", "formatter": "bare"},
     },

@@ -28,3 +28,4 @@ urlpatterns = [
 ]
 handler403 = "approvals.web.inbox.forbidden"
 handler404 = "approvals.web.inbox.missing"
+handler500 = "approvals.http.middleware.failed"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -16,6 +17,7 @@ from django.http.multipartparser import MultiPartParserError
 from django.middleware.gzip import GZipMiddleware
 from django.shortcuts import render
 from django.utils.functional import SimpleLazyObject
+from django.views.defaults import server_error
 
 from approvals.models import Membership
 from ledger.api.http import CERTAIN, database_away, problem, problem_of
@@ -225,6 +227,14 @@ class DatabaseOutages:
 
     def process_exception(self, request: HttpRequest, failure: Exception) -> HttpResponse | None:
         return answer_outage(request, failure) if isinstance(failure, CONNECTION_LOST) else None
+
+
+def failed(request: HttpRequest) -> HttpResponse:
+    """The answer to what no view has dealt with: middleware may need the database, too."""
+    failure = sys.exc_info()[1]
+    if isinstance(failure, CONNECTION_LOST):
+        return answer_outage(request, failure)
+    return server_error(request)
 
 
 def answer_outage(request: HttpRequest, failure: Exception) -> HttpResponse:

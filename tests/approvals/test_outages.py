@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +17,7 @@ from django.db import connection, connections
 from approvals.asgi import application
 from ledger.models import AgentToken
 from tests.agents_at_work import GOOD_INPUT
+from tests.processes import ROOT
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,6 +123,51 @@ def test_each_door_says_in_its_own_way_that_the_database_is_away(doors, monkeypa
         assert answers[name].json()["detail"] == "Nothing was changed."
     for name in ("GetTask", "ListTasks"):
         assert "Nothing was changed." in answers[name].json()["error"]["message"]
+
+
+def test_what_fails_outside_a_view_is_an_outage_too(as_alice, settings, monkeypatch):
+    """The session is read, and written again, after the view has answered."""
+    settings.SESSION_SAVE_EVERY_REQUEST = True
+    name = settings.SESSION_COOKIE_NAME
+    paths = ("/api/v1/docs", "/api/v1/nothing", "/")
+    requests = [request("GET", path, "") for path in paths]
+    for each in requests:
+        del each.headers["Authorization"]
+        each.headers["Cookie"] = f"{name}={as_alice.cookies[name].value}"
+    with database_away(monkeypatch):
+        answers = answers_to(requests)
+
+    assert [answer.status_code for answer in answers] == [503, 503, 503]
+    assert [answer.json()["code"] for answer in answers[:2]] == ["database_away"] * 2
+    assert answers[2].headers["retry-after"] == "5"
+
+
+AWAY = """
+import logging, os, django
+from contextlib import suppress
+os.environ["DJANGO_SETTINGS_MODULE"] = "approvals.settings"
+django.setup()
+from psycopg_pool import ConnectionPool, PoolTimeout
+pool = ConnectionPool("host=127.0.0.1 port=1 connect_timeout=1", min_size=3, max_size=3, open=True)
+with suppress(PoolTimeout):
+    pool.wait(timeout=0.5)
+rq = logging.getLogger("rq.worker")
+for _ in range(2):
+    rq.error("Worker %s: could not connect to Redis instance: %s retrying in %d", "w", "gone", 1)
+    rq.error("Worker %s: job %s: exception raised while executing", "w", "j")
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_an_outage_that_a_pool_repeats_is_logged_once():
+    done = subprocess.run(
+        [sys.executable, "-c", AWAY], cwd=ROOT, capture_output=True, text=True, timeout=60
+    )
+
+    assert done.stderr.count("error connecting") == 1, done.stderr
+    assert done.stderr.count("could not connect") == 1
+    assert done.stderr.count("exception raised") == 2, "that is no repetition"
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -232,6 +233,37 @@ def test_a_process_whose_event_loop_is_blocked_ends_itself_and_says_where():
     assert (ended.returncode, "served for longer" in ended.stdout) == (1, True)
     assert "line 9 in serve" in ended.stderr, "where it stood still"
     assert time.monotonic() - began < 30
+
+
+STARVED = """
+import asyncio, os, subprocess, sys, time
+from approvals import health
+health.BLOCKED_S = 3.0
+async def serve():
+    watchdog = asyncio.create_task(health.end_if_blocked())
+    await asyncio.sleep(0.1)
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(allowed)})
+    hog = "import time\\nend = time.monotonic() + 10\\nwhile time.monotonic() < end: pass"
+    for _ in range(2):
+        subprocess.Popen([sys.executable, "-c", hog], stdout=subprocess.DEVNULL, stderr=-3)
+    os.nice(19)
+    deadline = time.monotonic() + 8
+    while time.monotonic() < deadline:
+        pass  # the loop stands still, for want of a processor
+    await asyncio.sleep(0)
+    print("went on", flush=True)
+asyncio.run(serve())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="needs Linux")
+def test_a_process_that_waits_for_a_processor_is_not_taken_for_blocked():
+    starved = subprocess.run(
+        [sys.executable, "-c", STARVED], cwd=ROOT, capture_output=True, text=True, timeout=100
+    )
+
+    assert (starved.returncode, starved.stdout) == (0, "went on\n"), starved.stderr
 
 
 def postmaster() -> int:

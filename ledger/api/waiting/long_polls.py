@@ -6,6 +6,7 @@ nothing to an agent whose token was revoked meanwhile.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
@@ -67,7 +68,8 @@ class LongPolls:
             if first is None or first.is_over:
                 return False
             waiter = Waiter(Kind.LONG_POLL, first.tenant, first.principal, address)
-            deadline = time.monotonic() + wait_s
+            # Those that came together do not all go, and come again, at one moment.
+            deadline = time.monotonic() + wait_s * random.uniform(0.8, 1)
             with waiters.admitted(waiter):
                 while await bell.wait(deadline - time.monotonic()):
                     look = await self._looks.ask(poll)
