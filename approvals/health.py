@@ -24,6 +24,7 @@ import psycopg
 from django.db import connections
 from redis import RedisError
 
+from approvals.http.admission.answers import headers_of_middleware
 from ledger.foundation import doorbell
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ async def answer(scope: Any, send: Any) -> None:
     head = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
+        *(headers_of_middleware("https", None) or ()),  # asked in the clear as well: no redirect
     ]
     await send({"type": "http.response.start", "status": status, "headers": head})
     await send({"type": "http.response.body", "body": body})

@@ -60,4 +60,5 @@ def complete_answered(task_id: UUID) -> None:
         return
     result = {"answer": question.answer, "answered_by": question.answered_by_name}
     with suppress(TaskNotPossible):
-        endings.complete(task, result, "answer", "Answer")
+        name = f"Answer of {question.answered_by_name}"[:200]
+        endings.complete(task, result, "answer", name)

@@ -15,7 +15,8 @@ from a2a.validation import Cost
 from ledger.api import TokenOfIntent
 from ledger.api.http import In, OutcomeOut, Reason, Text200
 
-Parts = Annotated[list[dict[str, Any]], Field(max_length=100)]
+Parts = Annotated[list[Annotated[dict[str, Any], Field(min_length=1)]], Field(max_length=100)]
+Answerer = Annotated[str, Field(min_length=1, max_length=150)]
 Json = Any  # any JSON value; a union of six types helps no reader of the document
 
 
@@ -47,8 +48,8 @@ class TaskIn(In):
     change_request: Annotated[str, Field(max_length=10_000)] = Field(
         "", description="What the revision is to change, in words."
     )
-    may_answer: Annotated[list[Annotated[str, Field(max_length=150)]], Field(max_length=20)] = (
-        Field([], description="Who answers its questions where the worker names nobody.")
+    may_answer: Annotated[list[Answerer], Field(max_length=20)] = Field(
+        [], description="Who answers its questions where the worker names nobody."
     )
     push: PushIn | None = None
 
@@ -256,7 +257,7 @@ class AskIn(HeldIn):
     text: str = Field(min_length=1, max_length=10_000)
     form: dict[str, Any] = Field({}, description="JSON Schema of the answer.")
     evidence: Parts = []
-    may_answer: Annotated[list[Annotated[str, Field(max_length=150)]], Field(max_length=20)] = []
+    may_answer: Annotated[list[Answerer], Field(max_length=20)] = []
     ttl_s: Annotated[float, Field(gt=0, le=2_592_000)] | None = None
 
 

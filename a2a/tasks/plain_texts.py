@@ -9,6 +9,8 @@ from a2a.validation import Part
 
 # Members of a result that say in words what came of the task, the first before the others.
 IN_WORDS = ("sentence", "text", "answer", "summary", "message", "outcome")
+# Of a person: the artifact's name says whose it is.
+ANSWER = frozenset({"answer", "answered_by"})
 
 
 def result_parts(result: Any, *, reads_text: bool) -> list[Part]:
@@ -17,7 +19,14 @@ def result_parts(result: Any, *, reads_text: bool) -> list[Part]:
     if not reads_text:
         return [data]
     text = {"text": text_of(result)}
-    return [text] if isinstance(result, str) else [text, data]
+    return [text] if _is_only_text(result) else [text, data]
+
+
+def _is_only_text(result: Any) -> bool:
+    """True where the data would say the same once more; many clients show both in one line."""
+    if isinstance(result, dict) and result.keys() <= ANSWER:
+        result = result.get("answer")
+    return isinstance(result, str)
 
 
 def text_of(result: Any) -> str:

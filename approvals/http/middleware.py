@@ -25,7 +25,7 @@ from ledger.foundation.characters import is_storable
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Tenant
 
-CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/api/", "/a2a/", "/log/")
+CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/a2a/", "/log/")
 # Whoever calls these reads JSON, whatever happens.
 FOR_MACHINES = ("/api/", "/humanlayer/")
 Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
@@ -65,7 +65,7 @@ class SecurityHeaders:
             "Permissions-Policy", "camera=(), geolocation=(), microphone=()"
         )
         if not request.path.startswith(CACHED_BY_THEIR_OWN_RULES):
-            # Pages, exports and the admin: a shared computer keeps none of them.
+            # Pages, exports, the admin, REST: nothing between us and the reader keeps them.
             response.headers.setdefault("Cache-Control", "no-store")
         return response
 

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +33,17 @@ from approvals.processes import environment_of, run_by, withheld_from
 from ledger.foundation.crypto.signing_keys import public_vapid_key
 
 HOME = Path(__file__).resolve().parents[2] / ".assent"
+OF_SERVERS = (
+    "PATH",
+    "HOME",
+    "USER",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+)
 GIVEN = dict(os.environ)  # without the keys and the addresses that are added below
 OWNER_URL = "ASSENT_OWNER_DATABASE_URL"
 LOG_URL = "ASSENT_LOG_DATABASE_URL"
@@ -105,7 +116,8 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
         # The wheel counts the processes that use the server, and never forgets killed ones. We
         # hold the lock of the folder, so there is no other.
         (folder / ".handle_pids.json").unlink(missing_ok=True)
-        server = _after_recovery(lambda: get_server(folder, cleanup_mode="stop"))
+        with _bare_environment():
+            server = _after_recovery(lambda: get_server(folder, cleanup_mode="stop"))
     stack.callback(server.cleanup)
     present = _after_recovery(
         lambda: server.psql("SELECT datname FROM pg_database WHERE datname = 'assent';")
@@ -113,6 +125,24 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
     if "assent" not in present.split():
         server.psql("CREATE DATABASE assent;")
     return str(server.get_uri("assent"))
+
+
+@contextmanager
+def _bare_environment() -> Iterator[None]:
+    """For the wheel, which starts PostgreSQL with all that this process has, keys included."""
+    whole = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(_needed_by_servers(whole))
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(whole)
+
+
+def _needed_by_servers(environment: Mapping[str, str]) -> dict[str, str]:
+    """What PostgreSQL and Redis are given of an environment: no key, no address."""
+    return {name: environment[name] for name in OF_SERVERS if name in environment}
 
 
 def _after_recovery(step: Callable[[], Any]) -> Any:
@@ -143,6 +173,7 @@ class RedisServer:
     def start(self) -> None:
         self.process = subprocess.Popen(
             self._command,
+            env=_needed_by_servers(os.environ),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,

@@ -79,7 +79,8 @@ def post_receipt(request: HttpRequest, transaction_id: Path[UUID], body: Receipt
     receipt = body.receipt.model_dump(exclude_defaults=True)
     row = execution.take_receipt(row.pk, receipt, by=by, via=Surface.REST)
     response = rendered(row)
-    response.status_code = 200 if row.state == State.COMMITTED else 202
+    is_its_own = row.state == State.COMMITTED and row.receipt == body.receipt.id
+    response.status_code = 200 if is_its_own else 202
     return response
 
 

@@ -109,6 +109,10 @@ class ReceiptBody(BaseModel):
 class ReceiptIn(In):
     """What came of it: a receipt, or the problem `nothing-happened`."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["receipt"]}, {"required": ["problem"]}]}
+    )
+
     receipt: ReceiptBody | None = None
     problem: Literal["nothing-happened"] | None = None
     detail: Reason = Field("", description="Why nothing happened; people read it.")

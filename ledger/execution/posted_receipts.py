@@ -26,7 +26,8 @@ def take_receipt(
 ) -> Transaction:
     """COMMITTED with this receipt; after the time to act, it is kept for an operator to judge.
 
-    The same receipt again changes nothing. Raises ``NotPossible, InvalidRequest``.
+    The same receipt again changes nothing; with other content it is refused. Raises
+    ``NotPossible, InvalidRequest``.
     """
     permit = _redeemed(transaction_id)
     seals.refuse_unsafe_text(dict(receipt), "receipt")
@@ -52,7 +53,14 @@ def take_receipt(
             ended_at=Now(),
         )
     except NotPossible as refusal:
-        return _keep_late(refusal.snapshot, permit, name, by, via)
+        row: Transaction = refusal.snapshot
+        if name == row.receipt and row.result not in (None, result):
+            raise NotPossible(
+                "This receipt was posted before, with other content.",
+                snapshot=row,
+                hint="Nothing was changed. The first answer counts; tell an operator.",
+            ) from refusal
+        return _keep_late(row, permit, name, by, via)
 
 
 def _keep_late(

@@ -52,9 +52,9 @@ def product(command: list[str], acme: Any) -> Iterator[Product]:
 class Conversation:
     """A foreign client at an address: what it is told to say, and what came of it."""
 
-    def __init__(self, command: list[str], address: str, token: str) -> None:
+    def __init__(self, command: list[str], address: str, token: str, *options: str) -> None:
         self.process = subprocess.Popen(
-            [*command, address, token],
+            [*command, address, token, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -51,14 +51,13 @@ def streamed(peer, task):
     ]
 
 
-def test_an_answer_to_plain_text_is_a_text_with_the_data_beside_it(peer, alice):
+def test_an_answer_to_plain_text_is_a_text_and_its_name_says_whose_it_is(peer, alice):
     task = send(peer, TEXT)
     questions.answer(Question.objects.get().pk, "blue", by=alice, via="web")
 
     (artifact,) = read(peer, task)["artifacts"]
-    text, data = artifact["parts"]
-    assert text == {"text": "blue"}
-    assert data["data"] == {"answer": "blue", "answered_by": alice.name}
+    assert artifact["parts"] == [{"text": "blue"}]
+    assert artifact["name"] == f"Answer of {alice.name}"
 
 
 def test_the_last_status_says_the_answer_in_task_and_stream(peer, alice):
@@ -88,6 +87,12 @@ def test_a_workers_question_to_people_is_shown_with_its_address(peer, worker, re
     shown = read(peer, task)["status"]["message"]["parts"][0]["text"]
     assert shown.startswith("A person was asked: http")
     assert shown.endswith("\nWhich year?")
+
+
+def test_an_answer_that_is_more_than_a_text_has_the_data_beside_it():
+    result = {"answer": {"colour": "blue"}, "answered_by": "Alice"}
+
+    assert result_parts(result, reads_text=True) == [{"text": "blue"}, {"data": result}]
 
 
 def test_what_was_asked_as_data_is_answered_as_data(peer, alice):

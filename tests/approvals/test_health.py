@@ -12,6 +12,7 @@ from django.db import connection
 
 from approvals import health
 from tests import faults
+from tests.asgi import requested
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,3 +42,17 @@ def test_a_silent_server_keeps_nobody_from_the_one_that_answers(monkeypatch):
         assert "database" not in missing(monkeypatch, second, first)
         assert "database" in missing(monkeypatch, first)
         silent.restore()
+
+
+def test_the_pages_of_health_have_the_headers_of_every_answer():
+    answer = requested("GET", "/healthz", "none")
+
+    assert answer.status_code == 200
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.django_db
+def test_an_answer_of_rest_is_kept_by_nothing_between(as_helpdesk):
+    assert as_helpdesk.get("/transactions")["Cache-Control"] == "no-store"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
+import psycopg
 import pytest
 
+from approvals.local import embedded_services
 from approvals.local.management.commands import up
 from ledger import contracts
 from ledger.tools import manifests
@@ -47,3 +52,26 @@ def test_every_process_that_calls_tools_is_given_that_long():
     assert all(program.patience_s > up.longest_call_s() for program in workers)
     others = [program for program in (*working, *asking) if program not in workers]
     assert all(program.patience_s < 60 for program in others)
+
+
+@pytest.mark.slow
+def test_the_servers_that_come_along_hold_no_key(tmp_path, monkeypatch):
+    """An administrator of the database can read the environment of its process."""
+    monkeypatch.setenv("ASSENT_SECRET_KEY", "a-key")
+
+    with ExitStack() as stack:
+        owner = embedded_services.start_postgres(tmp_path / "postgres", stack)
+        embedded_services.start_redis(tmp_path, stack)
+        with psycopg.connect(owner) as session:
+            session.execute("CREATE TEMP TABLE seen (line text)")
+            session.execute("COPY seen FROM PROGRAM 'env'")
+            lines = session.execute("SELECT line FROM seen").fetchall()
+        redis = (tmp_path / "redis.pid").read_text().partition(":")[0]
+        environments = ["\n".join(line for (line,) in lines)]
+        environments.append(Path(f"/proc/{redis}/environ").read_text())
+
+    assert os.environ["ASSENT_SECRET_KEY"] == "a-key"
+    assert "PATH=" in environments[0]  # Valkey writes its title over its own
+    for environment in environments:
+        assert "ASSENT_" not in environment
+        assert "DATABASE_URL" not in environment

@@ -11,6 +11,7 @@ import re
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
+from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
 from approvals.api import api
@@ -198,3 +199,27 @@ def test_no_request_makes_it_fail_or_answer_what_is_not_in_the_document(case, to
     described = case.operation.definition.raw["responses"]
     # A path that fits no route and a method that fits no operation are nobody's answers.
     assert str(answer.status_code) in {*described, "404", "405"}, answer.json()
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        ("ReceiptIn", {}),
+        ("ReceiptIn", {"receipt": {"id": "r-1"}, "problem": "nothing-happened"}),
+        ("TaskIn", {"skill": "research", "may_answer": [""]}),
+        ("ArtifactIn", {"fencing_token": 1, "artifact_id": "a", "parts": [{}]}),
+    ],
+)
+def test_what_is_refused_for_its_form_does_not_fit_the_document(document, name, body):
+    schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+
+    assert not Draft202012Validator(schema).is_valid(body)
+
+
+@pytest.mark.django_db
+def test_a_filter_that_nothing_can_fit_answers_an_empty_page(as_helpdesk):
+    as_helpdesk.propose()
+
+    answer = as_helpdesk.get("/transactions?tool=pay%1B")
+
+    assert (answer.status_code, answer.json()["items"]) == (200, [])

@@ -326,3 +326,12 @@ def test_only_ports_that_webhooks_have_are_called_outside_the_operators_networks
     else:
         with pytest.raises(AddressRefused, match="ASSENT_WEBHOOK_PORTS"):
             safe_http.checked_addresses(httpx.URL(f"http://{address}:{port}/"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://[", "http://]", "https://example.com:0/", "https://example.com/ x", "http://[::1"],
+)
+def test_an_address_that_nothing_can_be_sent_to_is_refused_when_it_is_entered(url):
+    with pytest.raises(AddressRefused):
+        safe_http.check_form(url)

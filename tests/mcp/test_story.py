@@ -322,6 +322,9 @@ def test_a_reading_tool_answers_directly(token):
 
     assert told["structuredContent"]["status"] == "succeeded"
     assert Reading.objects.get().tool == "look_up"
+    read = told["structuredContent"]
+    assert (read["kind"], read["is_final"], read["do_not_retry"]) == ("succeeded", True, False)
+    assert read["sentence"]
 
 
 def test_the_reason_of_an_agent_reaches_whoever_signs_off(token):
@@ -335,6 +338,7 @@ def test_a_question_to_people_waits_and_can_be_withdrawn(token):
     task = {"transaction_id": asked["structuredContent"]["task_id"]}
 
     withdrawn = call(token, "assent_cancel", task)
+    assert withdrawn["isError"] is False
 
     assert asked["structuredContent"]["status"] == "pending"
     assert withdrawn["structuredContent"]["status"] == "withdrawn"
@@ -375,6 +379,7 @@ def test_a_call_is_withdrawn_before_anybody_decides(token):
 
     told = call(token, "assent_cancel", {"transaction_id": body["transaction_id"]})
 
+    assert told["isError"] is False
     assert told["structuredContent"]["status"] == "withdrawn"
 
 

@@ -16,9 +16,11 @@ PEERS = Path(__file__).parent
 ENVIRONMENTS = PEERS.parent.parent / ".assent" / "peers"
 
 
-def javascript_client(name: str = "javascript", package: str = "@a2a-js") -> list[str]:
+def javascript_client(
+    name: str = "javascript", package: str = "@a2a-js", script: str = "client.mjs"
+) -> list[str]:
     """The command of a JavaScript client; its one package is installed when first asked for."""
-    return [shutil.which("node") or "node", str(installed(name, package) / "client.mjs")]
+    return [shutil.which("node") or "node", str(installed(name, package) / script)]
 
 
 def installed(name: str, package: str) -> Path:

@@ -233,12 +233,24 @@ def test_a_second_receipt_after_the_first_waits_for_an_operator(hand, signed_off
     hand.redeem(hand.fetch(row).json()["jti"])
     hand.receipt(row)
 
-    hand.receipt(row, "del_8")
+    assert hand.receipt(row, "del_8").status_code == 202
 
     row.refresh_from_db()
     assert (row.state, row.receipt, row.late_receipt) == ("committed", "del_7", "del_8")
     event = Event.objects.filter(subject=row.pk).latest("seq")
     assert '"posted_by":"agent:acme/helpdesk"' in event.details
+
+
+def test_the_same_receipt_with_other_content_is_refused(hand, signed_off):
+    row = signed_off()
+    hand.redeem(hand.fetch(row).json()["jti"])
+    assert hand.receipt(row, note="first").status_code == 200
+
+    assert hand.receipt(row, note="first").status_code == 200
+    assert hand.receipt(row, note="second").status_code == 409
+
+    row.refresh_from_db()
+    assert row.result["note"] == "first"
 
 
 # --- what has no permits ----------------------------------------------------------------------

@@ -22,13 +22,14 @@ from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, 
 from ledger.models import Scope
 from ledger.principals import Surface
 from ledger.tools import readonly_named, tool_named
-from ledger.transactions import coordinator
+from ledger.transactions import OutcomeForAgent, OutcomeKind, coordinator
 from ledger.transactions.coordinator import Proposal
 
 VIA = Surface("mcp")
 # A client's own name for a call, in ``_meta``: whoever repeats it gets the same transaction.
 OUR_KEY, CLAUDE_KEY = "assent/idempotency-key", "claudecode/toolUseId"
 KEY_MAX = 200
+READ = "It was read; nothing was changed. It may be read again."
 
 # A standing may still change; a result is all there is to say.
 Called = Standing | Json
@@ -39,7 +40,9 @@ def call(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
     if name == WAIT:
         return standing_of(caller, arguments.get("transaction_id"))
     if name == CANCEL:
-        return withdraw(caller, arguments.get("transaction_id"), _reason(arguments, "reason"))
+        reason = _reason(arguments, "reason")
+        withdrawn = withdraw(caller, arguments.get("transaction_id"), reason)
+        return withdrawn.as_result(wanted=OutcomeKind.WITHDRAWN)
     if name == ASK:
         return _ask(caller, arguments, meta)
     is_allowed = caller.may_use(name)
@@ -77,10 +80,11 @@ def _read(caller: Caller, tool: ReadonlyTool, arguments: Json) -> Json:
     try:
         reading_id, text = read_with(caller, tool, arguments)
     except ToolFailed as failure:
-        body = {"status": "failed", "is_final": True, "sentence": str(failure)}
-        return result_of(body, is_error=True)
-    body = {"status": "succeeded", "reading_id": str(reading_id), "result": json.loads(text)}
-    return result_of(body, is_error=False)
+        failed = OutcomeForAgent(OutcomeKind.FAILED, str(failure), do_not_retry=False)
+        return result_of({"status": failed.kind.value, **failed.as_json()}, is_error=True)
+    read = OutcomeForAgent(OutcomeKind.SUCCEEDED, READ, do_not_retry=False)
+    body = {"status": read.kind.value, **read.as_json(), "reading_id": str(reading_id)}
+    return result_of({**body, "result": json.loads(text)}, is_error=False)
 
 
 def _ask(caller: Caller, arguments: Json, meta: Json) -> Standing:

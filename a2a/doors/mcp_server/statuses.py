@@ -69,14 +69,14 @@ class Standing:
         """True if waiting longer would bring nothing."""
         return self.is_final or self.waits_for_agent
 
-    def as_result(self) -> Json:
-        """The result of ``tools/call``: what waits is no error, only what came to nothing is."""
+    def as_result(self, *, wanted: OutcomeKind = SUCCEEDED) -> Json:
+        """The result of ``tools/call``: what waits is no error, only another end than wanted is."""
         body = self.body
         if not self.is_final:
             name = "task_id" if self.is_task else "transaction_id"
             wait = f"Call {WAIT} with this {name}. Do not call the tool again."
             body = {"next": wait, **body}
-        return result_of(body, is_error=self.is_final and self.kind != SUCCEEDED)
+        return result_of(body, is_error=self.is_final and self.kind != wanted)
 
     def as_task(self) -> Json:
         """The task that stands for the call; one that waits for people is ``working``."""

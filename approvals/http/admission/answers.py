@@ -19,7 +19,9 @@ Headers = list[tuple[bytes, bytes]]
 
 async def send_response(scope: Any, send: Any, response: HttpResponse) -> None:
     """Send it with the headers that the middleware gives every answer of the API."""
-    request = WSGIRequest(environ_of(scope, b""))
+    environ = environ_of(scope, b"")
+    environ.pop("CONTENT_TYPE", None)  # its charset may be none
+    request = WSGIRequest(environ)
     request.assent_response = response  # type: ignore[attr-defined]
     response = _middleware()(request)
     headers = [

@@ -35,7 +35,9 @@ async def respond(scope: Any, body: bytes) -> Response | None:
     if response is None:
         return None
     length = (b"content-length", str(len(response.body)).encode())
-    return response._replace(headers=[*response.headers, length, *added])
+    own = {name for name, _ in response.headers}
+    further = [each for each in added if each[0] not in own]
+    return response._replace(headers=[*response.headers, length, *further])
 
 
 def _added(scope: Any, headers: dict[bytes, bytes]) -> Headers | None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import re
 import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from urllib.parse import urlsplit
 
 import httpx
 from django.conf import settings
@@ -248,6 +250,8 @@ def check_form(url: str) -> None:
     A name is looked up whenever something is sent to it: what it leads to may change.
     """
     target = parse(url)
+    if target.port == 0 or re.search(r"\s", url):
+        raise AddressRefused("It has white space, or port 0.")
     try:
         ipaddress.ip_address(target.raw_host.decode("ascii").strip("[]"))
     except ValueError:
@@ -258,8 +262,9 @@ def check_form(url: str) -> None:
 def parse(url: str) -> httpx.URL:
     """The URL, if its form is allowed; its host is not resolved. Raises ``AddressRefused``."""
     try:
+        urlsplit(url)  # httpx writes a loose bracket into the name of the host
         target = httpx.URL(url)
-    except (httpx.InvalidURL, UnicodeError) as failure:
+    except (httpx.InvalidURL, ValueError) as failure:
         raise AddressRefused(f"It is not a URL: {failure}") from None
     if target.scheme not in PORTS or not target.host or target.userinfo:
         raise AddressRefused("It must be an http or https URL without credentials.")

@@ -32,7 +32,12 @@ async def main(address: str, token: str) -> None:
                 tell(state="update", text=update.text)
                 results.append(update.text)
             state = (session.service_session_id or {}).get("task_state")
-            tell(over=True, results=results, state=TaskState.Name(state) if state else "")
+            tell(
+                over=True,
+                results=results,
+                read=next((text for text in reversed(results) if text), ""),
+                state=TaskState.Name(state) if state else "",
+            )
 
 
 asyncio.run(main(*sys.argv[1:]))

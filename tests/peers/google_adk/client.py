@@ -56,7 +56,8 @@ async def main(address: str, token: str) -> None:
                     call = part.function_call
                     if call and call.id in (event.long_running_tool_ids or set()):
                         asked = call
-            tell(over=True, results=results, asked=asked.name if asked else "")
+            read = next((text for text in reversed(results) if text), "")
+            tell(over=True, results=results, read=read, asked=asked.name if asked else "")
 
 
 def said(text: str, answer: types.FunctionCall | None) -> types.Content:

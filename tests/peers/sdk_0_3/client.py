@@ -27,7 +27,7 @@ def texts(parts: list[Part]) -> str:
 async def main(address: str, token: str) -> None:
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(headers=headers, timeout=60) as http:
-        card = await A2ACardResolver(http, f"{address}/v0.3").get_agent_card()
+        card = await A2ACardResolver(http, address).get_agent_card()
         client = ClientFactory(ClientConfig(httpx_client=http, streaming=True)).create(card)
         task = None
         while line := await asyncio.to_thread(sys.stdin.readline):
@@ -43,7 +43,8 @@ async def main(address: str, token: str) -> None:
                 said = task.status.message
                 tell(state=task.status.state.value, text=texts(said.parts) if said else "")
             results = [texts(artifact.parts) for artifact in task.artifacts or []]
-            tell(over=True, results=results)
+            read = texts(task.status.message.parts) if task.status.message else ""
+            tell(over=True, results=results, read=read)
 
 
 asyncio.run(main(*sys.argv[1:]))
