@@ -21,7 +21,8 @@ def last_settled_event(patience: timedelta = timedelta(milliseconds=500)) -> int
         with atomic(), connection.cursor() as cursor:
             cursor.execute(f"SET LOCAL lock_timeout = '{patience // timedelta(milliseconds=1)}ms'")
             cursor.execute("SELECT ledger_keep_writers_out()")
-            last: int | None = Event.objects.aggregate(last=Max("pk"))["last"]
+            given = Event.objects.filter(pk__lte=cursor.fetchone()[0])
+            last: int | None = given.aggregate(last=Max("pk"))["last"]
             return last
     except OperationalError:
         return None

@@ -187,6 +187,7 @@ NOT_TOLD_TO_THE_PERSON = {
     "credential_removed",
     "webhook_changed",
     "webhook_secret_renewed",
+    "log_stopped",
     "token_issued",
     "token_revoked",
     "token_changed",

@@ -13,8 +13,11 @@ from ledger.delivery.webhooks import channel
 from ledger.delivery.webhooks.owners import Owner
 from ledger.events import outbox
 from ledger.foundation import http_out
-from ledger.models import Delivery, Event, Tenant, Transaction
+from ledger.models import Checkpoint, Delivery, Event, Tenant, Transaction
+from ledger.proof.log import checkpoints
+from ledger.proof.log.keeper import Keeper
 from tests.conftest import propose
+from tests.forgery import forge
 
 SECRET = "whsec_" + "A" * 43 + "="
 
@@ -122,3 +125,35 @@ def test_what_is_stuck_is_told_and_what_went_on_is_not(payments, told, state, at
 def test_the_alert_is_signed(payments):
     with pytest.raises(channel.SecretMissing):
         channel.signed("https://payments.example/alerts", "", "msg_1", {})
+
+
+def test_a_log_that_is_not_signed_is_told_once_to_every_service_until_it_goes_on(
+    transactional_db, payments, told, settings
+):
+    settings.CHECKPOINT_EVERY_S = 0
+    propose("pay")
+    bogus = Checkpoint.objects.create(size=1, upto_event=1, root="x", note="", public_key="")
+
+    made_after_two_rounds()
+    assert not Checkpoint.objects.exclude(pk=bogus.pk).exists()
+    assert [body["type"] for _, body in told] == ["owner.log_not_signed"]
+    since = Event.objects.earliest("pk").at.isoformat()
+    assert told[0][1]["data"]["uncovered_since"] == since
+
+    forge("DELETE FROM ledger_checkpoint")
+    made_after_two_rounds()
+    assert checkpoints.uncovered_since() is None
+    assert len(told) == 1
+
+    forge("UPDATE ledger_checkpoint SET note = ''")
+    propose("pay")
+    made_after_two_rounds()
+    assert len(told) == 2
+
+
+def made_after_two_rounds() -> None:
+    for _ in range(2):
+        keeper = Keeper()
+        keeper.round()
+        keeper.finish()
+    deliver_all()

@@ -2,17 +2,19 @@
 
 The webhook of a service is signed and sent like an agent's; Slack has routes by owner. Told is
 what needs somebody of the service: nobody knows the outcome, it failed, a receipt came late, it is
-stuck.
+stuck. All services are told when the audit log is not signed any more.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import timedelta
 
 from django.conf import settings
 
 from ledger.delivery.webhooks import channel
+from ledger.events import ChangeKind
 from ledger.events.outbox import HttpChannel, NotNow, Owed
 from ledger.foundation.http_out import Post
 from ledger.models import Delivery, Event, Owner, Transaction
@@ -37,6 +39,7 @@ MAY_GET_STUCK = frozenset(
         EventKind.COMPENSATION_STARTED,
     }
 )
+LOG_STOPPED = "log_not_signed"  # the alert that concerns the whole installation
 CHECK_AFTER = timedelta(minutes=2)
 CHECK_AGAIN_AFTER = timedelta(minutes=5)
 STUCK_AFTER = 3  # attempts, as on the desk
@@ -47,9 +50,12 @@ class OwnerChannel(HttpChannel):
     name = "owner"
 
     def wants(self, kind: str) -> bool:
-        return kind in ALERTS or kind in MAY_GET_STUCK
+        return kind in ALERTS or kind in MAY_GET_STUCK or kind == ChangeKind.LOG_STOPPED
 
     def address(self, event: Event) -> Iterable[Owed]:
+        if event.kind == ChangeKind.LOG_STOPPED:
+            yield from (Owed(f"{LOG_STOPPED}:{owner.pk}") for owner in Owner.objects.all())
+            return
         row = event.transaction
         if row is None:
             return
@@ -66,13 +72,15 @@ class OwnerChannel(HttpChannel):
         alert, _, owner_id = delivery.recipient.partition(":")
         owner = Owner.objects.filter(pk=owner_id).first()
         row = delivery.event.transaction
-        if owner is None or row is None:
+        if owner is None:
             return None  # removed in the meantime: nothing to deliver
-        if alert == "stuck" and not _is_stuck(row):
+        if alert == LOG_STOPPED:
+            body = _alert_of_log(delivery.event, owner)
+        elif row is None or (alert == "stuck" and not _is_stuck(row)):
             return None
-        return channel.signed(
-            owner.webhook_url, owner.webhook_secret, f"msg_{delivery.pk}", _alert(alert, row)
-        )
+        else:
+            body = _alert(alert, row)
+        return channel.signed(owner.webhook_url, owner.webhook_secret, f"msg_{delivery.pk}", body)
 
 
 def _is_stuck(row: Transaction) -> bool:
@@ -82,6 +90,17 @@ def _is_stuck(row: Transaction) -> bool:
     if row.attempts < STUCK_AFTER:
         raise NotNow(CHECK_AGAIN_AFTER, "It is being undone, and not stuck yet.")
     return True
+
+
+def _alert_of_log(event: Event, owner: Owner) -> dict[str, object]:
+    details = json.loads(event.details)
+    data = {
+        "tenant": owner.tenant.slug,
+        "owner_service": owner.service,
+        "uncovered_since": details["since"],
+        "desk": f"{settings.PUBLIC_URL}/ops/",
+    }
+    return {"type": f"owner.{LOG_STOPPED}", "timestamp": event.at.isoformat(), "data": data}
 
 
 def _alert(alert: str, row: Transaction) -> dict[str, object]:

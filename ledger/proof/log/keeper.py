@@ -12,16 +12,46 @@ from concurrent.futures import Future
 from datetime import timedelta
 
 from django.conf import settings
+from django.db.models import Max
+from django.utils import timezone
 
+from ledger.events import ChangeKind, chain_of, record_change
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.lanes import Lane
+from ledger.models import Checkpoint, Event
+from ledger.principals import SWEEPER, Surface
 from ledger.proof.log import checkpoints, publishing, witnesses
 from ledger.proof.log.witnesses import Witness, WitnessDisagrees, WitnessRefused
 
 logger = logging.getLogger(__name__)
 
+SUBJECT = "log"  # of the events that say that it stopped
+LATE_ROUNDS = 2  # as on the operations page
 BACKOFF = Backoff(first=timedelta(seconds=10), longest=timedelta(minutes=10))
 MOST_WITNESSES = 8  # asked at the same time
+
+
+def _tell_if_stopped() -> None:
+    """Record, once, that events have been under no checkpoint for too long; owners are told."""
+    try:
+        since = checkpoints.uncovered_since()
+        late = timedelta(seconds=settings.CHECKPOINT_EVERY_S) * LATE_ROUNDS
+        if not settings.AUDIT_KEY or since is None or since > timezone.now() - late:
+            return
+        last = Checkpoint.objects.aggregate(at=Max("at"))["at"] or since  # it went on until then
+        told = Event.objects.filter(subject=chain_of(SUBJECT))
+        if not told.filter(at__gt=max(since, last)).exists():
+            details = {"since": since.isoformat()}
+            record_change(
+                SUBJECT,
+                ChangeKind.LOG_STOPPED,
+                tenant="",
+                by=SWEEPER,
+                via=Surface.SYSTEM,
+                details=details,
+            )
+    except Exception:
+        logger.exception("could not tell that the log stopped; it is tried again")
 
 
 class Keeper:
@@ -59,11 +89,13 @@ class Keeper:
                 publishing.announce(point)
             publishing.catch_up()
             self._ask_witnesses()
-            return point is not None and checkpoints.is_behind(point)
+            if point is not None:
+                return checkpoints.is_behind(point)
         except checkpoints.Contradiction as contradiction:
             logger.critical("No checkpoint is signed: %s Run verify_ledger.", contradiction)
         except Exception:
             logger.exception("a checkpoint failed; the next one is tried as usual")
+        _tell_if_stopped()
         return False
 
     def _ask_witnesses(self) -> None:
