@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ledger", "0061_tenant_demands"),
+        ("ledger", "0005_tenant_demands"),
     ]
 
     operations = [

@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
     """An event with an id that the database did not give is not the last settled one."""
 
     dependencies = [
-        ("ledger", "0003_search_terms_once"),
+        ("ledger", "0006_tenant_required_policy"),
     ]
 
     operations = [
