@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from threading import Barrier, Thread
 
 import pytest
@@ -16,7 +15,7 @@ from ledger.errors import ToolHeld
 from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool, Watched
 from ledger.tools import watched
 from ledger.tools.catalogue import tool_named
-from ledger.tools.mcp import client, wire
+from ledger.tools.mcp import wire
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway, read_again
@@ -215,8 +214,10 @@ def test_a_session_whose_id_cannot_be_sent_back_is_told_and_changes_nothing(bill
         hello = {"jsonrpc": "2.0", "id": handler.number, "result": found}
         handler.body(hello, Mcp_Session_Id="\xe9")
 
-    billing.answers |= {"initialize": greet}
-    client._modern_until[billing.address] = (False, time.monotonic() + 600)
+    billing.answers |= {
+        "server/discover": lambda handler: handler.error(-32601, "Not known."),
+        "initialize": greet,
+    }
 
     with pytest.raises(CommandError, match="could not be read"):
         read_again()
