@@ -197,6 +197,22 @@ LISTS = {
 }
 
 
+def test_a_name_with_the_dash_of_the_server_is_refused_with_the_name_to_use(
+    upstream, acme, as_helpdesk, helpdesk
+):
+    upstream.tools = [{**REFUND, "name": "re-fund"}]
+    gateway("add", "billing", upstream.address)
+    gateway("release", "billing", "re-fund")
+    token = AgentToken.issue(helpdesk, scopes=[Scope.PROPOSE])[1]
+
+    proposed = as_helpdesk.post("/transactions", {"tool": "billing_re-fund", "arguments": {}})
+    read = as_helpdesk.post("/tools/billing_re-fund/call", {"arguments": {}})
+    over_mcp = say(token, "tools/call", name="billing_re-fund", arguments={})
+
+    for answer in (proposed, read, over_mcp):
+        assert "Names of tools have no dash: 'billing_re_fund'?" in answer.content.decode()
+
+
 @pytest.mark.parametrize("what", LISTS)
 def test_a_list_that_is_none_is_told_and_changes_nothing(billing, what):
     billing.tools = LISTS[what]

@@ -41,7 +41,7 @@ def digest_of(definition: Json) -> str:
 
 def our_name(upstream: str, name: str) -> str:
     """Name by which agents call the tool here. If two names become one, neither is offered."""
-    return f"{upstream}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
+    return f"{upstream}_{plain_name(name)}"
 
 
 def why_no_name(upstream: str, name: str) -> str:
