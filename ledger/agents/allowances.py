@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from django.db import connection
 
 from ledger.errors import UnknownTool
+from ledger.foundation import characters
 from ledger.foundation.postgres import use_prepared_statements
 from ledger.models.agents import ALL_TOOLS, Scope
 from ledger.principals import Principal
@@ -67,4 +68,8 @@ def narrowed(scopes: frozenset[str], requested: Collection[str]) -> frozenset[st
 
 
 def unknown(name: str) -> UnknownTool:
-    return UnknownTool(f"There is no tool named {name!r:.80} that this agent may use.")
+    """The refusal, with the spelling here for who uses a name as an MCP server has it."""
+    text = f"There is no tool named {name!r:.80} that this agent may use."
+    if "-" in name:
+        text += f" Names of tools have no dash: {characters.plain_name(name)!r:.80}?"
+    return UnknownTool(text)

@@ -12,7 +12,7 @@ from ledger.api.fast.readings import ToolFailed, read_with
 from ledger.api.http import BODY, AgentBearer, caller_of, problem, refusals
 from ledger.api.schemas import CallIn, CallOut, ToolOut
 from ledger.contracts import ReadonlyTool, Tool
-from ledger.errors import InvalidRequest, UnknownTool
+from ledger.errors import InvalidRequest
 from ledger.models import Scope
 from ledger.tools import readonly_named, readonly_tools_of, tool_named, tools_of
 
@@ -77,7 +77,7 @@ def call_readonly(request: HttpRequest, name: str, body: CallIn) -> HttpResponse
                 f"{name} changes the world; it cannot be called.",
                 hint="Propose it: POST /api/v1/transactions.",
             )
-        raise UnknownTool(f"There is no read-only tool named {name!r:.80}.")
+        raise unknown(name)
     try:
         reading_id, text = read_with(caller, tool, body.arguments)
     except ToolFailed as failure:

@@ -210,6 +210,11 @@ def is_storable(text: str) -> bool:
     return UNSTORABLE.search(text) is None
 
 
+def plain_name(text: str) -> str:
+    """The text as names of tools are spelt: a-z, 0-9, and _ in place of everything else."""
+    return re.sub(r"[^a-z0-9]", "_", text.lower())
+
+
 def without_nul(text: str) -> str:
     """The text without U+0000, which PostgreSQL cannot store or search for."""
     return text.replace("\x00", "")

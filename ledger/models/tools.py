@@ -119,6 +119,13 @@ class McpUpstream(models.Model):
         max_length=63, blank=True, help_text="Name of the credential that it asks for."
     )
     revision = models.CharField(max_length=20, blank=True, help_text="Of MCP, as last spoken.")
+    stderr = models.TextField(
+        "standard error",
+        default="",
+        db_default="",
+        blank=True,
+        help_text="The end of it, of a program that last failed.",
+    )
     watched = models.OneToOneField(
         Watched, on_delete=models.PROTECT, related_name="upstream", help_text="Its list of tools."
     )

@@ -16,7 +16,6 @@ import yaml
 from django.core.management import call_command
 
 from ledger.models import McpUpstream, Tenant, Transaction, UpstreamTool
-from ledger.tools.mcp import client
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.upstreams import Scripted, scripted
@@ -29,7 +28,6 @@ PEER = PEERS / "mcp_python"
 @pytest.fixture(autouse=True)
 def _loopback(settings: Any) -> None:
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
-    client._modern_until.clear()
 
 
 def gateway(verb: str, *arguments: str, tenant: str = "acme", **options: Any) -> str:

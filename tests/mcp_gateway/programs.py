@@ -28,7 +28,7 @@ def call(message: dict[str, Any]) -> None:
             file.write(f"{message['params']['_meta']['assent/operation-key']}\n")
     match HOW:
         case "dies":
-            os._exit(9)
+            sys.exit("Out of paper.")
         case "silent":
             return
         case "huge":
@@ -44,11 +44,17 @@ def call(message: dict[str, Any]) -> None:
             answer(message, {"structuredContent": {"id": "w_1"}})
 
 
+if HOW == "broken":
+    sys.exit("x" * 5000 + "\x1b[2J Good-bye.")
 for line in sys.stdin:
     message = json.loads(line)
     match message["method"]:
         case "server/discover" if HOW == "old":
             pass  # servers from before never answer
+        case "server/discover" if HOW == "strict":
+            sys.exit("Nobody greeted me.")
+        case "initialize" if HOW == "modern":
+            sys.exit("The initialize handshake is not accepted.")
         case "server/discover":
             answer(message, {"supportedVersions": ["2026-07-28"]})
         case "initialize":

@@ -142,3 +142,13 @@ def test_another_tool_that_nobody_signs_off_takes_two_operators_of_a_new_tool_to
 
     assert loosened(None, strictest) == []
     assert loosened(None, manifest) == [role]
+
+
+def test_operators_see_in_the_admin_why_a_program_failed(olga, listed):
+    McpUpstream.objects.update(stderr="No module named billing")
+
+    row = McpUpstream.objects.get()
+    page = olga.get(f"/admin/ledger/mcpupstream/{row.pk}/change/").content.decode()
+
+    assert "No module named billing" in page
+    assert "Standard error" not in olga.get("/admin/ledger/mcpupstream/add/").content.decode()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from threading import Barrier, Thread
 
 import pytest
@@ -16,7 +15,7 @@ from ledger.errors import ToolHeld
 from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool, Watched
 from ledger.tools import watched
 from ledger.tools.catalogue import tool_named
-from ledger.tools.mcp import client, wire
+from ledger.tools.mcp import wire
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway, read_again
@@ -198,6 +197,20 @@ LISTS = {
 }
 
 
+def test_a_name_with_the_dash_of_the_server_is_refused_with_the_name_to_use(
+    upstream, acme, as_helpdesk
+):
+    upstream.tools = [{**REFUND, "name": "re-fund"}]
+    gateway("add", "billing", upstream.address)
+    gateway("release", "billing", "re-fund")
+
+    proposed = as_helpdesk.post("/transactions", {"tool": "billing_re-fund", "arguments": {}})
+    read = as_helpdesk.post("/tools/billing_re-fund/call", {"arguments": {}})
+
+    for answer in (proposed, read):
+        assert "Names of tools have no dash: 'billing_re_fund'?" in answer.content.decode()
+
+
 @pytest.mark.parametrize("what", LISTS)
 def test_a_list_that_is_none_is_told_and_changes_nothing(billing, what):
     billing.tools = LISTS[what]
@@ -215,8 +228,10 @@ def test_a_session_whose_id_cannot_be_sent_back_is_told_and_changes_nothing(bill
         hello = {"jsonrpc": "2.0", "id": handler.number, "result": found}
         handler.body(hello, Mcp_Session_Id="\xe9")
 
-    billing.answers |= {"initialize": greet}
-    client._modern_until[billing.address] = (False, time.monotonic() + 600)
+    billing.answers |= {
+        "server/discover": lambda handler: handler.error(-32601, "Not known."),
+        "initialize": greet,
+    }
 
     with pytest.raises(CommandError, match="could not be read"):
         read_again()

@@ -57,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server_.asked.append(message)
         self.server_.headers.append(dict(self.headers))
         match message["method"]:
-            case "server/discover":
+            case "server/discover" if "server/discover" not in self.server_.answers:
                 self.result({"supportedVersions": ["2026-07-28"]})
             case "tools/list" if "tools/list" not in self.server_.answers:
                 tools = self.server_.tools

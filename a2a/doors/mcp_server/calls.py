@@ -13,7 +13,7 @@ from a2a.doors.mcp_server.requests import INVALID_PARAMS, Fault, Json
 from a2a.doors.mcp_server.statuses import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.errors import TaskNotPossible
 from a2a.submissions import Submission
-from ledger.agents import Caller, caller_with
+from ledger.agents import Caller, caller_with, unknown
 from ledger.api import render_token
 from ledger.api.fast.readings import ToolFailed, read_with
 from ledger.api.http.polling import Pace, pace_of
@@ -51,7 +51,7 @@ def call(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
         return _read(caller, readonly, arguments)
     tool = tool_named(caller.tenant, name) if is_allowed else None
     if tool is None:
-        raise Fault(INVALID_PARAMS, f"There is no tool named {name!r:.80} that you may use.")
+        raise Fault(INVALID_PARAMS, str(unknown(name)))
     return _propose(caller, tool, arguments, meta)
 
 

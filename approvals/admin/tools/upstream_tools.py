@@ -63,6 +63,13 @@ class McpUpstreamAdmin(OperatorPages):
     read_at = related("watched.read_at", "read at")
     problem = related("watched.error", "problem")
 
+    def get_fields(self, request: HttpRequest, obj: McpUpstream | None = None) -> tuple[str, ...]:
+        asked = McpUpstreamForm.Meta.fields
+        return asked if obj is None else (*asked, "revision", "read_at", "problem", "stderr")
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        return () if obj is None else ("revision", "read_at", "problem", "stderr")
+
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return bool(operated_by(request))
 

@@ -68,7 +68,10 @@ class Command(BaseCommand):
     def _sync(self, *, name: str, tenant: str, **_: Any) -> None:
         row = mcp_upstreams.upstream_named(tenant, name)
         if problem := watched.read_now(row.watched_id):
-            raise CommandError(f"{name} is registered; its list could not be read: {problem}")
+            row.refresh_from_db()
+            written = f"\nIts standard error:\n{row.stderr}" if row.stderr else ""
+            why = f"its list could not be read: {problem}{written}"
+            raise CommandError(f"{name} is registered; {why}")
         self._list(name=name, tenant=tenant)
 
     def _list(self, *, name: str, tenant: str, **_: Any) -> None:
@@ -83,6 +86,8 @@ class Command(BaseCommand):
             self.stdout.write(_plain(f"{line.rstrip()}{hint_sentence}{definition}"))
             for member, (before, now) in tool.differences.items():
                 self.stdout.write(f"    {member}: {json.dumps(before)} → {json.dumps(now)}")
+        if row.stderr:
+            self.stdout.write(f"Its standard error when it last failed:\n{row.stderr}")
 
     def _show(self, *, name: str, tenant: str, tool: str, read_only: bool, **_: Any) -> None:
         row = _tool(mcp_upstreams.upstream_named(tenant, name), tool)

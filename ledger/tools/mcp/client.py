@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from itertools import count
 from typing import Any, Protocol, TypeVar
 
@@ -25,22 +24,19 @@ from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken, Serve
 
 MOST_PAGES = 50
 LARGEST_LIST = wire.LARGEST  # characters of all pages together
-PROGRAM_ANSWERS_S = 3.0  # whether it speaks the revision without sessions; some never answer
+PROGRAM_ANSWERS_S = (
+    3.0  # before another is greeted as of before; some never answer, some start late
+)
 POLL_FIRST_S, POLL_LONGEST_S = 0.2, 30.0
 AFTERWARDS_S = 5.0  # for saying good-bye
 STDIO = "stdio:"
-# How long a process remembers which revision a server speaks.
-REMEMBERED_S = 600.0
 NOTHING_SHOWN = Credentials()
 FAILURES = (NotProved, NothingSent, ServerError, httpx.HTTPError, TimeoutError, OSError)
 
 Result = TypeVar("Result")
-_modern_until: dict[str, tuple[bool, float]] = {}
 
 
 class Connection(Protocol):
-    is_local: bool
-
     async def ask(self, message: Json, headers: Mapping[str, str], /) -> Json: ...
     async def tell(self, message: Json, headers: Mapping[str, str], /) -> None: ...
     async def bye(self, headers: Mapping[str, str], /) -> None: ...
@@ -59,28 +55,25 @@ class Talk:
     def is_modern(self) -> bool:
         return self.revision == wire.MODERN
 
-    async def begin(self, is_modern: bool | None) -> None:
-        """Find out the revision; ``is_modern`` is what is known of it. Raises ``FAILURES``."""
-        if is_modern is None:
-            is_modern = await self._is_modern()
-        if not is_modern:
-            await self._begin_session()
+    async def begin(self, revision: str) -> None:
+        """``revision`` is the one that it last spoke, or empty. Raises ``FAILURES``."""
+        if revision == wire.MODERN:
+            return
+        if not revision:
+            try:
+                return await self.discover()
+            except (ServerError, NotSpoken):
+                pass
+        await self.greet()
 
-    async def _is_modern(self) -> bool:
-        limit = PROGRAM_ANSWERS_S if self._connection.is_local else None
-        try:
-            async with asyncio.timeout(limit) as clock:
-                answer = await self.ask("server/discover", {})
-        except (ServerError, NotSpoken):
-            return False
-        except TimeoutError:
-            if clock.expired():
-                return False
-            raise
-        versions = answer.get("supportedVersions")
-        return isinstance(versions, list) and wire.MODERN in versions
+    async def discover(self) -> None:
+        """Raises ``NotSpoken`` if it does not speak the revision without sessions; ``FAILURES``."""
+        versions = (await self.ask("server/discover", {})).get("supportedVersions")
+        if not isinstance(versions, list) or wire.MODERN not in versions:
+            raise NotSpoken(f"It does not speak revision {wire.MODERN} of MCP.")
 
-    async def _begin_session(self) -> None:
+    async def greet(self) -> None:
+        """Begin a session, as revisions of before have it. Raises ``FAILURES``."""
         self.revision = wire.SESSIONS[0]
         hello = {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": wire.CLIENT}
         revision = (await self.ask("initialize", hello)).get("protocolVersion")
@@ -171,30 +164,45 @@ def talk(
     *,
     timeout_s: float,
     shown: Credentials = NOTHING_SHOWN,
+    revision: str = "",
+    note_stderr: Callable[[str], None] = lambda _: None,
 ) -> Result:
     """Return what ``say`` returns of a talk with the server at this address.
 
+    ``revision`` is the one that it last spoke; where it does not any more, that is found out
+    before the call. ``note_stderr`` is given what a program said of its failure.
+
     Raises ``NothingSent`` for whatever fails before ``Talk.call``, and ``FAILURES`` afterwards.
     """
-    has_called = False
+    has_called, stderr = False, bytearray()
 
-    async def all_of_it() -> Result:
+    async def once(known: str, deadline: float) -> Result:
         nonlocal has_called
-        async with _connected(address, shown, timeout_s + AFTERWARDS_S) as server:
-            spoken = Talk(server)
+        async with AsyncExitStack() as connections, asyncio.timeout_at(deadline):
+            if address.startswith(STDIO):
+                command = _command(address.removeprefix(STDIO))
+                spoken = await _with_program(command, known, connections, stderr)
+            else:
+                spoken = await _over_http(address, shown, known, connections, timeout_s)
             try:
-                async with asyncio.timeout(timeout_s):
-                    await _begin(spoken, address)
-                    return await say(spoken)
+                return await say(spoken)
             finally:
                 has_called = spoken.has_called
-                await spoken.end()
+
+    async def all_of_it() -> Result:
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        try:
+            return await once(revision, deadline)
+        except (NotSpoken, ServerError):
+            if has_called or not revision:
+                raise
+        return await once("", deadline)
 
     try:
         return asyncio.run(all_of_it())
     except FAILURES as failure:
-        if isinstance(failure, NotSpoken | ServerError):
-            _modern_until.pop(address, None)
+        if stderr:
+            note_stderr(stderr.decode(errors="replace"))
         if has_called or isinstance(failure, NothingSent):
             raise
         raise NothingSent(f"Nothing was called: {_told(failure)}") from failure
@@ -206,31 +214,66 @@ def _told(failure: BaseException) -> str:
     return str(failure) or type(failure).__name__
 
 
-async def _begin(spoken: Talk, address: str) -> None:
-    """Ask for the revision where it is not remembered. One that is wrong is forgotten."""
-    is_modern, until = _modern_until.get(address, (None, 0.0))
-    if time.monotonic() > until:
-        is_modern = None
-    await spoken.begin(is_modern)
-    if is_modern is None:
-        _modern_until[address] = (spoken.is_modern, time.monotonic() + REMEMBERED_S)
-
-
-def _connected(
-    address: str, shown: Credentials, timeout_s: float
-) -> AbstractAsyncContextManager[Connection]:
-    if address.startswith(STDIO):
-        return stdio.started(_command(address.removeprefix(STDIO)))
-    return _over_http(address, shown, timeout_s)
-
-
-@asynccontextmanager
 async def _over_http(
-    address: str, shown: Credentials, timeout_s: float
-) -> AsyncIterator[Connection]:
+    address: str,
+    shown: Credentials,
+    revision: str,
+    connections: AsyncExitStack,
+    timeout_s: float,
+) -> Talk:
     transport = http_out.SafeTransport(largest_answer=wire.LARGEST, tls=shown.tls)
-    async with http_out.client(transport, timeout_s=timeout_s) as http:
-        yield HttpConnection(http, address, shown.headers)
+    client = http_out.client(transport, timeout_s=timeout_s + AFTERWARDS_S)
+    http = await connections.enter_async_context(client)
+    spoken = Talk(HttpConnection(http, address, shown.headers))
+    connections.push_async_callback(spoken.end)
+    await spoken.begin(revision)
+    return spoken
+
+
+async def _with_program(
+    command: list[str], revision: str, programs: AsyncExitStack, stderr: bytearray
+) -> Talk:
+    """A program that speaks a revision which we do.
+
+    Where that is not known, one is asked as of today. Once it refuses, or is silent for long, a
+    second is greeted as of before, since a request of the one era may spoil a program for the
+    other. The first good answer counts, however late it comes.
+    """
+
+    async def begun(begin: Callable[[Talk], Coroutine[Any, Any, None]]) -> Talk:
+        program = await programs.enter_async_context(stdio.started(command, stderr))
+        spoken = Talk(program)
+        try:
+            await begin(spoken)
+        except BaseException:
+            program.kill()
+            raise
+        return spoken
+
+    if revision:
+        return await begun(lambda spoken: spoken.begin(revision))
+    newer = asyncio.create_task(begun(Talk.discover))
+    tasks = [newer]
+    try:
+        await asyncio.wait(tasks, timeout=PROGRAM_ANSWERS_S)
+        if newer.done() and newer.exception() is None:
+            return newer.result()
+        tasks.append(asyncio.create_task(begun(Talk.greet)))
+        return await _first_good(tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _first_good(tasks: list[asyncio.Task[Talk]]) -> Talk:
+    """Raises what the last of them raises, if all fail."""
+    for first in asyncio.as_completed(tasks):
+        try:
+            return await first
+        except FAILURES as failure:
+            last = failure
+    raise last
 
 
 def _command(name: str) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ledger import seals
 from ledger.errors import InvalidRequest
+from ledger.foundation.characters import plain_name
 from ledger.tools.mcp.wire import Json, NotProved
 
 MOST_TOOLS = 500
@@ -41,7 +42,7 @@ def digest_of(definition: Json) -> str:
 
 def our_name(upstream: str, name: str) -> str:
     """Name by which agents call the tool here. If two names become one, neither is offered."""
-    return f"{upstream}_{re.sub(r'[^a-z0-9]', '_', name.lower())}"
+    return f"{upstream}_{plain_name(name)}"
 
 
 def why_no_name(upstream: str, name: str) -> str:

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import signal
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -17,12 +17,11 @@ from ledger.tools.mcp import wire
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved
 
 ENDS_WITHIN_S = 2.0  # after its input was closed
+STDERR_KEPT = 2048  # bytes, the last of them
 
 
 class Program:
     """A running program that speaks MCP, one message in each line."""
-
-    is_local = True
 
     def __init__(self, process: Process) -> None:
         self._process = process
@@ -42,6 +41,11 @@ class Program:
 
     async def bye(self, _: Mapping[str, str]) -> None:
         pass
+
+    def kill(self) -> None:
+        """End it, with all that it has started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     async def _write(self, message: Json) -> None:
         assert self._process.stdin is not None
@@ -73,30 +77,41 @@ def _refusal_of(number: Any) -> Json:
 
 
 @asynccontextmanager
-async def started(command: Sequence[str]) -> AsyncIterator[Program]:
+async def started(command: Sequence[str], stderr: bytearray) -> AsyncIterator[Program]:
     """The program, in a group of processes of its own, which is killed at the end.
 
-    Raises ``NothingSent`` if it cannot be started.
+    ``stderr`` gets the last of what it writes there. Raises ``NothingSent`` if it cannot be
+    started.
     """
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=PIPE,
             stdout=PIPE,
-            stderr=DEVNULL,
+            stderr=PIPE,
             env=settings.MCP_ENVIRONMENT,
             limit=wire.LARGEST,
             start_new_session=True,
         )
     except (OSError, ValueError) as failure:
         raise NothingSent(f"{command[0]} cannot be started: {failure}") from failure
+    program = Program(process)
+    reading = asyncio.create_task(_keep_last(process, stderr))
     try:
-        yield Program(process)
+        yield program
         await _let_end(process)
     finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await asyncio.shield(process.wait())
+        program.kill()
+        # A process that left the group may hold its output open.
+        await asyncio.wait([reading, asyncio.create_task(process.wait())], timeout=ENDS_WITHIN_S)
+        reading.cancel()
+
+
+async def _keep_last(process: Process, kept: bytearray) -> None:
+    assert process.stderr is not None
+    while piece := await process.stderr.read(STDERR_KEPT):
+        kept += piece
+        del kept[:-STDERR_KEPT]
 
 
 async def _let_end(process: Process) -> None:

@@ -28,8 +28,6 @@ PAUSE_LEAST_S, PAUSE_MOST_S = 0.2, 30.0
 class HttpConnection:
     """A server at an address. ``headers`` are our credentials there; callers' never go there."""
 
-    is_local = False
-
     def __init__(
         self, http: httpx.AsyncClient, address: str, headers: Mapping[str, str] | None = None
     ) -> None:

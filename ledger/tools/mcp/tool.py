@@ -34,6 +34,10 @@ class Upstream:
     released: Callable[[str], str]
     # Finds our credentials for an address; raises ``CredentialUnusable``.
     showing: Callable[[str], Credentials]
+    # The revision of MCP that it last spoke; empty if that is not known.
+    revision: Callable[[], str]
+    # Keeps for operators what a program said of its failure.
+    note_stderr: Callable[[str], None]
 
 
 class McpTool(ManifestTool):
@@ -161,7 +165,14 @@ def call(
 
     try:
         shown = upstream.showing(address)
-        return client.talk(address, say, timeout_s=timeout.total_seconds(), shown=shown)
+        return client.talk(
+            address,
+            say,
+            timeout_s=timeout.total_seconds(),
+            shown=shown,
+            revision=upstream.revision(),
+            note_stderr=upstream.note_stderr,
+        )
     except (NothingSent, CredentialUnusable) as failure:
         raise NothingHappenedYet(answers.shown(str(failure), most=1000)) from failure
     except ServerError as failure:

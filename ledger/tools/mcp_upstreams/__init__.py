@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ledger.tools.mcp_upstreams.reading import register
+from ledger.tools.mcp_upstreams.reading import note_stderr, register, revision_of
 from ledger.tools.mcp_upstreams.releases import (
     UpstreamRefused,
     accept,
@@ -25,8 +25,10 @@ __all__ = [
     "check",
     "draft",
     "hold",
+    "note_stderr",
     "register",
     "released_sha256",
     "remove",
+    "revision_of",
     "upstream_named",
 ]

@@ -7,6 +7,7 @@ next, so that a list which changes at every look is one event in the audit log a
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from typing import Any
 
 from django.db.models.functions import Now
@@ -22,6 +23,7 @@ from ledger.tools.mcp.client import Talk
 
 KIND = "mcp"
 TIMEOUT_S = 20.0
+STDERR_MOST = 2048
 WATCH = system("mcp", "Watch over MCP servers")
 State = UpstreamToolState
 # The revision that a server speaks, and its tools by name.
@@ -41,7 +43,20 @@ def listed_at(row: McpUpstream) -> Listed:
     shown = Credentials()
     if row.credential:
         shown = credentials.for_address(row.tenant_id, row.credential, row.address)
-    return client.talk(row.address, say, timeout_s=TIMEOUT_S, shown=shown)
+    note = partial(note_stderr, row.tenant_id, row.name, row.address)
+    return client.talk(row.address, say, timeout_s=TIMEOUT_S, shown=shown, note_stderr=note)
+
+
+def note_stderr(tenant: str, upstream: str, address: str, text: str) -> None:
+    """Keep for operators what a program said of its failure. Agents never see it."""
+    rows = McpUpstream.objects.filter(tenant=tenant, name=upstream, address=address)
+    rows.update(stderr=cleaned(clean(text, most=STDERR_MOST)))
+
+
+def revision_of(tenant: str, upstream: str, address: str) -> str:
+    """The revision of MCP that it last spoke; empty if that is not known."""
+    rows = McpUpstream.objects.filter(tenant=tenant, name=upstream, address=address)
+    return rows.values_list("revision", flat=True).first() or ""
 
 
 def compare(document: Watched, document_read: Listed) -> None:

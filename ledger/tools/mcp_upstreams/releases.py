@@ -57,6 +57,7 @@ def add(
         else:
             watched.begin_anew(row.watched_id)
         row.address, row.credential = address, credential
+        row.revision = row.stderr = ""
         row.save()
         _record(row, kind, by, via, **where)
     return row
