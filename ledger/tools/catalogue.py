@@ -130,9 +130,11 @@ def _http_tool(manifest: HttpManifest, tenant: str) -> HttpTool:
 def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
     of_server = (tenant, manifest.upstream, manifest.address)
     released = partial(mcp_upstreams.released_sha256, *of_server)
+    hold = partial(mcp_upstreams.hold_what_differs, *of_server)
     if not manifest.credential:
-        return Upstream(released, lambda _: Credentials())
-    return Upstream(released, partial(credentials.for_address, tenant, manifest.credential))
+        return Upstream(released, lambda _: Credentials(), hold)
+    showing = partial(credentials.for_address, tenant, manifest.credential)
+    return Upstream(released, showing, hold)
 
 
 def why_held(row: Transaction | TransactionRow) -> str:

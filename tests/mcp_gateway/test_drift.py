@@ -71,7 +71,9 @@ def test_what_was_signed_off_before_the_hold_is_not_called(billing, signed_off):
     assert billing.calls() == []
 
 
-def test_a_definition_that_changes_right_before_the_call_is_not_called(billing, signed_off):
+def test_a_definition_that_changes_right_before_the_call_is_not_called_and_is_held(
+    billing, signed_off
+):
     row = signed_off()
     billing.tools = [CHANGED]
 
@@ -81,6 +83,15 @@ def test_a_definition_that_changes_right_before_the_call_is_not_called(billing, 
     assert row.state in {"failed", "rolling_back"}
     assert "has changed" in row.error
     assert billing.calls() == []
+    assert kinds() == ["tool_held"]
+    held = UpstreamTool.objects.get()
+    assert (held.state, held.definition) == ("held", {**CHANGED, "annotations": None})
+    billing.tools = [REFUND]
+    with pytest.raises(ToolHeld, match="definition has changed"):
+        propose("billing_refund", invoice="9", amount=5)
+    gateway("sync", "billing")
+    gateway("release", "billing", "refund")
+    propose("billing_refund", invoice="9", amount=5)
 
 
 def test_a_tool_that_vanishes_is_held_and_stays_so_when_it_comes_back(billing):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ledger.tools.mcp_upstreams.reading import register
+from ledger.tools.mcp_upstreams.reading import hold_what_differs, register
 from ledger.tools.mcp_upstreams.releases import (
     UpstreamRefused,
     accept,
@@ -25,6 +25,7 @@ __all__ = [
     "check",
     "draft",
     "hold",
+    "hold_what_differs",
     "register",
     "released_sha256",
     "remove",
