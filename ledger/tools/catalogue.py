@@ -130,12 +130,18 @@ def _http_tool(manifest: HttpManifest, tenant: str) -> HttpTool:
 def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
     of_server = (tenant, manifest.upstream, manifest.address)
     released = partial(mcp_upstreams.released_sha256, *of_server)
-    showing = partial(credentials.for_address, tenant, manifest.credential)
-    revision = partial(mcp_upstreams.revision_of, *of_server)
-    note_stderr = partial(mcp_upstreams.note_stderr, *of_server)
-    if not manifest.credential:
-        return Upstream(released, lambda _: Credentials(), revision, note_stderr)
-    return Upstream(released, showing, revision, note_stderr)
+    with_credential = partial(credentials.for_address, tenant, manifest.credential)
+    return Upstream(
+        released,
+        showing=with_credential if manifest.credential else _no_credentials,
+        revision=partial(mcp_upstreams.revision_of, *of_server),
+        note_stderr=partial(mcp_upstreams.note_stderr, *of_server),
+        hold_what_differs=partial(mcp_upstreams.hold_what_differs, *of_server),
+    )
+
+
+def _no_credentials(_: str) -> Credentials:
+    return Credentials()
 
 
 def why_held(row: Transaction | TransactionRow) -> str:

@@ -70,7 +70,9 @@ def test_what_was_signed_off_before_the_hold_is_not_called(billing, signed_off):
     assert billing.calls() == []
 
 
-def test_a_definition_that_changes_right_before_the_call_is_not_called(billing, signed_off):
+def test_a_definition_that_changes_right_before_the_call_is_not_called_and_is_held(
+    billing, signed_off
+):
     row = signed_off()
     billing.tools = [CHANGED]
 
@@ -80,6 +82,15 @@ def test_a_definition_that_changes_right_before_the_call_is_not_called(billing, 
     assert row.state in {"failed", "rolling_back"}
     assert "has changed" in row.error
     assert billing.calls() == []
+    assert kinds() == ["tool_held"]
+    held = UpstreamTool.objects.get()
+    assert (held.state, held.definition) == ("held", {**CHANGED, "annotations": None})
+    billing.tools = [REFUND]
+    with pytest.raises(ToolHeld, match="definition has changed"):
+        propose("billing_refund", invoice="9", amount=5)
+    gateway("sync", "billing")
+    gateway("release", "billing", "refund")
+    propose("billing_refund", invoice="9", amount=5)
 
 
 def test_a_tool_that_vanishes_is_held_and_stays_so_when_it_comes_back(billing):
@@ -204,7 +215,7 @@ def test_a_name_with_the_dash_of_the_server_is_refused_with_the_name_to_use(
     gateway("add", "billing", upstream.address)
     gateway("release", "billing", "re-fund")
 
-    proposed = as_helpdesk.post("/transactions", {"tool": "billing_re-fund", "arguments": {}})
+    proposed = as_helpdesk.propose("billing_re-fund", arguments={})
     read = as_helpdesk.post("/tools/billing_re-fund/call", {"arguments": {}})
 
     for answer in (proposed, read):

@@ -6,12 +6,13 @@ database.
 
 from __future__ import annotations
 
-from ledger.tools.mcp.tool import ALL_ARGUMENTS, McpReadonlyTool, McpTool, Upstream
+from ledger.tools.mcp.tool import ALL_ARGUMENTS, Listed, McpReadonlyTool, McpTool, Upstream
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved
 
 __all__ = [
     "ALL_ARGUMENTS",
     "Json",
+    "Listed",
     "McpReadonlyTool",
     "McpTool",
     "NotProved",

@@ -24,6 +24,8 @@ from ledger.tools.mcp.wire import Json, NothingSent, ServerError
 # May stand in an operation key: a hash of every argument. An argument of this name comes first.
 ALL_ARGUMENTS = "all_arguments"
 EVERY_CALL = "An operator has to look at the tool first"
+# The revision that a server speaks, and its tools by name.
+Listed = tuple[str, dict[str, Json]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ class Upstream:
     revision: Callable[[], str]
     # Keeps for operators what a program said of its failure.
     note_stderr: Callable[[str], None]
+    # Holds what a list, read for a call, has otherwise than it was released.
+    hold_what_differs: Callable[[Listed], None]
 
 
 class McpTool(ManifestTool):
@@ -151,16 +155,19 @@ def call(
 ) -> Json:
     """The result of a tool whose definition is still the released one.
 
-    Raises ``NothingHappened`` where the call was not made, or was refused before it began.
+    Raises ``NothingHappened`` where the call was not made, or was refused before it began. A tool
+    that has changed is held before that is told.
     """
     if not released:
         raise NothingHappened(f"{EVERY_CALL}: {tool} is held.")
 
     async def say(talk: Talk) -> Json:
-        definition = (await talk.tools()).get(tool)
+        listed = await talk.tools()
+        definition = listed.get(tool)
         if definition is None or definitions.digest_of(definition) != released:
             what = "is not there any more" if definition is None else "has changed"
-            raise NothingHappened(f"{EVERY_CALL}: {tool} {what} at {host_of(address)}.")
+            why = f"{EVERY_CALL}: {tool} {what} at {host_of(address)}."
+            raise _Differs(why, (talk.revision, listed))
         return await talk.call(tool, arguments, meta)
 
     try:
@@ -173,11 +180,22 @@ def call(
             revision=upstream.revision(),
             note_stderr=upstream.note_stderr,
         )
+    except _Differs as refusal:  # held here: database queries are refused inside the talk
+        upstream.hold_what_differs(refusal.listed)
+        raise NothingHappened(str(refusal)) from None
     except (NothingSent, CredentialUnusable) as failure:
         raise NothingHappenedYet(answers.shown(str(failure), most=1000)) from failure
     except ServerError as failure:
         answers.check_error(failure)
         raise
+
+
+class _Differs(Exception):
+    """The list that was read for a call has the tool otherwise than it was released."""
+
+    def __init__(self, why: str, listed: Listed) -> None:
+        super().__init__(why)
+        self.listed = listed
 
 
 @contextmanager

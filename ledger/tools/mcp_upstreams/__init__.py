@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
-from ledger.tools.mcp_upstreams.reading import note_stderr, register, revision_of
+from ledger.tools.mcp_upstreams.reading import (
+    hold_what_differs,
+    note_stderr,
+    register,
+    revision_of,
+)
 from ledger.tools.mcp_upstreams.releases import (
     UpstreamRefused,
     accept,
@@ -25,6 +30,7 @@ __all__ = [
     "check",
     "draft",
     "hold",
+    "hold_what_differs",
     "note_stderr",
     "register",
     "released_sha256",

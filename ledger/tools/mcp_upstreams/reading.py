@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from django.db.models.functions import Now
+from django.db.transaction import atomic
 
 from ledger.contracts.results import clean, storable
 from ledger.foundation.characters import cleaned
@@ -18,7 +19,7 @@ from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState, Watched
 from ledger.principals import Surface, system
 from ledger.tools import credentials, held_tools, watched
-from ledger.tools.mcp import Json, NothingSent, NotProved, client, definitions
+from ledger.tools.mcp import Json, Listed, NothingSent, NotProved, client, definitions
 from ledger.tools.mcp.client import Talk
 
 KIND = "mcp"
@@ -26,8 +27,6 @@ TIMEOUT_S = 20.0
 STDERR_MOST = 2048
 WATCH = system("mcp", "Watch over MCP servers")
 State = UpstreamToolState
-# The revision that a server speaks, and its tools by name.
-Listed = tuple[str, dict[str, Json]]
 
 
 def read(document: Watched) -> Listed:
@@ -57,6 +56,16 @@ def revision_of(tenant: str, upstream: str, address: str) -> str:
     """The revision of MCP that it last spoke; empty if that is not known."""
     rows = McpUpstream.objects.filter(tenant=tenant, name=upstream, address=address)
     return rows.values_list("revision", flat=True).first() or ""
+
+
+def hold_what_differs(tenant: str, name: str, address: str, listed: Listed) -> None:
+    """Compare a list that was read for a call, as one that the watch has read."""
+    with atomic():
+        documents = Watched.objects.select_for_update()
+        of_server = {"upstream__tenant": tenant, "upstream__name": name}
+        document = documents.filter(**of_server, upstream__address=address).first()
+        if document is not None:  # else it was moved or removed meanwhile
+            compare(document, listed)
 
 
 def compare(document: Watched, document_read: Listed) -> None:
