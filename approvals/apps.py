@@ -12,15 +12,17 @@ class ApprovalsConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in, user_logged_out
 
         from a2a.models import answerers
+        from approvals.models import Role
         from approvals.notifications import subscriptions
         from approvals.notifications.mail_channel import MailChannel
         from approvals.notifications.push_channel import PushChannel
-        from approvals.people import reset_letters, second_operator
+        from approvals.people import reset_letters, rights, second_operator
         from approvals.people.principals import approver_or_operator_named
         from approvals.people.sign_in import account_access
         from approvals.web import live
         from ledger.events import outbox
         from ledger.foundation import doorbell
+        from ledger.proof import audit
         from ledger.workers import register_step
 
         answerers.directory = approver_or_operator_named
@@ -29,6 +31,7 @@ class ApprovalsConfig(AppConfig):
         outbox.register(reset_letters.ResetLetters())
         register_step(account_access.forget_expired)
         second_operator.register()
+        audit.register_accounts(rights.of_everybody, Role.APPROVER)
         doorbell.register_listener(live.ring_live_pages)
         user_logged_in.connect(account_access.on_sign_in)
         user_logged_out.connect(live.ring_on_sign_out)

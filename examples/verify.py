@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
+from uuid import UUID, uuid5
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -732,6 +733,78 @@ def document_faults(
         yield f"policy {name} {number} ({sha}) of {tenant} was cited, and is not kept."
 
 
+# --- rights of people -------------------------------------------------------------------------
+
+ACCOUNTS = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
+TOLERANCE_US = 60_000_000
+NO_RIGHTS: Record = {"is_active": False, "is_staff": False, "is_superuser": False, "roles": []}
+FLAGS = {
+    "user_created": ("is_active", True),
+    "user_activated": ("is_active", True),
+    "user_deactivated": ("is_active", False),
+    "staff_granted": ("is_staff", True),
+    "staff_revoked": ("is_staff", False),
+    "superuser_granted": ("is_superuser", True),
+    "superuser_revoked": ("is_superuser", False),
+}
+
+
+def rights_after(events: list[Record]) -> Iterator[tuple[int, Record]]:
+    """The rights of an account from each of its events on."""
+    rights = NO_RIGHTS
+    for event in events:
+        role = [event["tenant"], says(event).get("role")]
+        if event["kind"] in FLAGS:
+            flag, value = FLAGS[event["kind"]]
+            rights = {**rights, flag: value}
+        elif event["kind"] in ("role_granted", "role_revoked"):
+            others = [held for held in rights["roles"] if held != role]
+            granted = [role] if event["kind"] == "role_granted" else []
+            rights = {**rights, "roles": sorted(others + granted)}
+        yield int(event["at"]), rights
+
+
+class Rights:
+    """Sealed changes of accounts and votes of people, gathered while the export is read."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, list[tuple[int, Record]]] = {}
+        self.votes: list[Record] = []
+
+    def read(self, history: History) -> None:
+        events = history.events
+        if history.family == "account":
+            self.steps[history.subject] = list(rights_after(events))
+        self.votes += [
+            {name: event[name] for name in ("id", "subject", "principal", "tenant", "at")}
+            for event in events
+            if event["kind"] in VERDICTS and event["principal"].startswith("user:")
+        ]
+
+    def faults(self, accounts: list[Record]) -> Iterator[str]:
+        for account in accounts:
+            sealed = self.steps.get(account["id"], [(0, NO_RIGHTS)])[-1][1]
+            if account["id"] != str(uuid5(ACCOUNTS, account["principal"])) or any(
+                account[name] != value for name, value in sealed.items()
+            ):
+                yield f"account {account['id']} may do what its events do not say."
+        for vote in self.votes:
+            if not self.had_role(vote):
+                yield f"event {vote['id']} of transaction {vote['subject']}: by no approver."
+
+    def had_role(self, vote: Record) -> bool:
+        steps = self.steps.get(str(uuid5(ACCOUNTS, vote["principal"])), [])
+        at, role = int(vote["at"]), [vote["tenant"], "approver"]
+        ends = [begin for begin, _ in steps[1:]] + [at]
+        return any(
+            rights["is_active"]
+            and role in rights["roles"]
+            and begin <= at + TOLERANCE_US
+            and end >= at - TOLERANCE_US
+            for (begin, rights), end in zip(steps, ends, strict=False)
+        )
+
+
 # --- checkpoints ------------------------------------------------------------------------------
 
 
@@ -1215,14 +1288,21 @@ def verify(
     witnesses: Sequence[Key] = (),
 ) -> Iterator[str]:
     """Every fault of an export, as a sentence."""
-    apart = ("checkpoint", "tile", "cosignature", "tool_version", "policy_document")
+    apart = (
+        "account",
+        "checkpoint",
+        "tile",
+        "cosignature",
+        "tool_version",
+        "policy_document",
+    )
     log: dict[str, list[Record]] = {kind: [] for kind in apart}
     cited: set[tuple[str, ...]] = set()
     leaves: dict[int, str] = {}
     times: dict[int, int] = {}
     counts: Counter[str] = Counter()
     end: Record = {}
-    history = History("")
+    history, rights = History(""), Rights()
     for record in map(json.loads, lines):
         kind = record["type"]
         counts[kind] += 1
@@ -1234,6 +1314,7 @@ def verify(
             subject = record.get("subject") or record.get("transaction_id") or record["id"]
             if subject != history.subject:
                 yield from history.faults()
+                rights.read(history)
                 history = History(subject)
             if kind == "contents":
                 history.contents = record["digests"]
@@ -1247,6 +1328,8 @@ def verify(
                 lists = {"decision": history.decisions, "permit": history.permits}
                 lists.get(kind, history.rows).append(record)
     yield from history.faults()
+    rights.read(history)
+    yield from rights.faults(log["account"])
     if not end or any(counts[name] != count for name, count in end.items()):
         yield "the export is not complete."
     yield from document_faults(log["tool_version"], log["policy_document"], cited)

@@ -21,12 +21,13 @@ from approvals.local import embedded_services
 from approvals.models import Membership, Role
 from approvals.people import principal_of
 from ledger.api.rendering import render_token
+from ledger.events import record_change
 from ledger.execution import crash_points
 from ledger.foundation import doorbell, redis_connections
 from ledger.foundation.postgres import sessions
 from ledger.limits import rates, refusals, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
-from ledger.principals import Principal
+from ledger.principals import Principal, system
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 from tests import services, tables
@@ -199,7 +200,23 @@ def _person(username: str, name: str, tenant: Tenant, *roles: Role) -> User:
     user = User.objects.create_user(username, password=username, first_name=first, last_name=last)
     for role in roles:
         Membership.objects.create(user=user, tenant=tenant, role=role)
+    seal_rights(user)
     return user
+
+
+def seal_rights(user: User) -> None:
+    """Append the events by which an account has the rights that it was created with."""
+
+    def record(kind: str, tenant: str = "", **details: str) -> None:
+        by = system("tests", "Tests")
+        record_change(f"user:{user.pk}", kind, tenant=tenant, by=by, via="command", details=details)
+
+    record("user_created")
+    for flag in ("staff", "superuser"):
+        if getattr(user, f"is_{flag}"):
+            record(f"{flag}_granted")
+    for membership in user.memberships.all():
+        record("role_granted", membership.tenant_id, role=membership.role)
 
 
 def _of_acme(name: str, role: Role) -> Any:

@@ -141,7 +141,7 @@ def _bare_environment() -> Iterator[None]:
 
 
 def _needed_by_servers(environment: Mapping[str, str]) -> dict[str, str]:
-    """What PostgreSQL and Redis are given of an environment: no key, no address."""
+    """The part of an environment that PostgreSQL and Redis are given: no key, no address."""
     return {name: environment[name] for name in OF_SERVERS if name in environment}
 
 

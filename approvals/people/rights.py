@@ -1,17 +1,21 @@
-"""Roles, flags and permissions of a person: compare and write.
+"""Roles, flags and permissions of a person: compare, write, and list for the proof.
 
 Only ``accounts`` and ``second_operator`` call these to change a right.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any
 
 from django.contrib.auth.models import Permission, User
 
 from approvals.models import LinkPurpose, Membership, PushSubscription, Role
+from approvals.people.principals import principal_of
 from approvals.people.sign_in import end_links, end_sessions, end_ways_in
-from ledger.events import ChangeKind
+from ledger.events import ChangeKind, chain_of
+from ledger.proof.audit import Account
 
 FLAGS = {"is_active": "user", "is_staff": "staff", "is_superuser": "superuser"}
 
@@ -52,6 +56,18 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
             end_links(person)
             end_sessions(person)
         setattr(person, flag, value)
+
+
+def of_everybody() -> Iterator[Account]:
+    """The rights that each account has now, for the proof to compare with its events."""
+    roles: dict[int, list[tuple[str, str]]] = defaultdict(list)
+    for user, *role in Membership.objects.values_list("user", "tenant", "role"):
+        roles[user].append((role[0], role[1]))
+    for person in User.objects.order_by("pk").iterator():
+        principal = str(principal_of(person))
+        flags = {flag: getattr(person, flag) for flag in FLAGS}
+        chain = chain_of(principal)
+        yield Account(chain, principal, roles=tuple(sorted(roles[person.pk])), **flags)
 
 
 def _flag_of(kind: str) -> tuple[str, bool]:

@@ -268,7 +268,7 @@ def test_every_row_links_to_its_transaction_and_that_to_the_desk(as_olga, as_hel
 
 def test_json_is_shown_readable_and_escaped(as_olga, as_helpdesk):
     as_helpdesk.propose(arguments={"reference": "</pre><b>1</b>", "amount": "1.00"})
-    event = Event.objects.get()
+    event = Event.objects.exclude(principal="system:tests").get()
     row = Transaction.objects.get()
 
     for name, pk in (("transaction", row.pk), ("event", event.pk)):

@@ -12,6 +12,7 @@ from django.urls import reverse
 from ledger.agents import enrolment
 from ledger.models import AgentToken, Event, Tenant, Transaction
 from ledger.proof.audit import verification
+from tests.conftest import seal_rights
 
 pytestmark = pytest.mark.django_db
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.django_db
 def of_the_admin(olga_user):
     olga_user.is_staff = True
     olga_user.save()
+    seal_rights(olga_user)
     olga_user.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
 
 

@@ -40,7 +40,7 @@ def test_an_untouched_ledger_verifies(history, capsys):
     call_command("verify_ledger")
 
     assert (
-        "6 events of 3 transactions and 0 tasks and accounts under 1 signed checkpoints"
+        "8 events of 3 transactions and 1 tasks and accounts under 1 signed checkpoints"
         in capsys.readouterr().out
     )
 
@@ -91,7 +91,7 @@ def test_a_whole_transaction_that_vanished_is_found_by_its_checkpoint(history, f
         forge(f"DELETE FROM ledger_{table} WHERE transaction_id = %s", history[0].pk)
     forge("DELETE FROM ledger_transaction WHERE id = %s", history[0].pk)
 
-    with pytest.raises(Broken, match=r"are not those that it signed|saw 6 events"):
+    with pytest.raises(Broken, match=r"are not those that it signed|saw 8 events"):
         verification.verify()
 
 

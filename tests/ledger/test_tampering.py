@@ -96,8 +96,17 @@ def approved(tool: str = "pay", **arguments: str) -> Transaction:
     return row
 
 
+def make_approver(person: Principal) -> None:
+    for kind, tenant in (("user_created", ""), ("role_granted", "acme")):
+        account_changes.record_change(
+            str(person), kind, tenant=tenant, by=OLGA, via="admin", details={"role": "approver"}
+        )
+
+
 def make_ledger() -> Ledger:
     alice, bob = APPROVERS
+    for approver in (*APPROVERS, user("second", "S")):
+        make_approver(approver)
     paid, scuttled = approved(), approved("scuttle", rocket="r1")
     undone = approved()
     for row in (paid, scuttled, undone):

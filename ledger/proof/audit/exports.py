@@ -13,12 +13,12 @@ from typing import Any
 from ledger import seals
 from ledger.models import PolicyDocument, ToolVersion
 from ledger.models.events import Checkpoint, Cosignature, Tile
-from ledger.proof.audit import histories
+from ledger.proof.audit import histories, rights
 from ledger.proof.audit.histories import History
 from ledger.proof.log import checkpoints
 
 VERSION = 2
-AS_JSON = seals.AS_JSON | {"policy"}
+AS_JSON = seals.AS_JSON | {"policy", "roles"}
 
 
 def export_lines() -> Iterator[str]:
@@ -47,6 +47,8 @@ def _records() -> Iterator[dict[str, Any]]:
     for document in PolicyDocument.objects.order_by("pk").iterator():
         fields = _fields(document, "tenant", "name", "version", "sha256", "text")
         yield {"type": "policy_document", **fields}
+    for account in rights.accounts():
+        yield _record("account", account)
     for point in Checkpoint.objects.order_by("size").iterator():
         fields = _fields(point, "id", "size", "upto_event", "root", "note", "public_key")
         yield {"type": "checkpoint", **fields}

@@ -164,7 +164,7 @@ def events_in(part: Part) -> models.QuerySet[Event]:
 
 def read(part: Part = EVERYTHING) -> Iterator[History]:
     """Histories in the order of their subjects."""
-    chains = groupby(_links(part), key=attrgetter("subject.int"))
+    chains = groupby(links_in(part), key=attrgetter("subject.int"))
     sources: dict[str, _Source] = {"events": _Source((key, [*links]) for key, links in chains)}
     for name, of_transactions in (("votes", _votes(part)), ("permits", _permits(part))):
         groups = groupby(of_transactions, key=attrgetter("transaction_id.int"))
@@ -211,7 +211,7 @@ class _Source:
         return value
 
 
-def _links(part: Part) -> Iterator[Link]:
+def links_in(part: Part) -> Iterator[Link]:
     rows = events_in(part).order_by("subject", "seq", "pk")
     return starmap(Link, stream(rows, Link._fields))
 

@@ -19,6 +19,7 @@ from ledger.events import erasure_in, sealed_content_faults
 from ledger.models import Event
 from ledger.proof.audit import histories, named_rows
 from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
+from ledger.proof.audit.rights import Rights
 from ledger.proof.log import checkpoint_proof
 from ledger.proof.log.checkpoint_proof import Coverage
 from ledger.seals import Link, hash_of
@@ -86,10 +87,11 @@ def verify(
 
     Raises ``Broken`` with up to ``FAULTS_MAX`` faults.
     """
-    proof = Proof()
+    proof, rights = Proof(), Rights()
     with histories.snapshot():
+        proof.faults += rights.faults()
         for step, parts in _parts(since):
-            _prove(step, parts, proof, progress)
+            _prove(step, parts, proof, rights, progress)
         proof.faults += named_rows.document_faults()
         if since is not None:
             proof.faults += [f"{name} {pk} has no events." for name, pk in _rows_without_events()]
@@ -148,10 +150,13 @@ def _prove_checkpoints(
 # --- histories ----------------------------------------------------------------------------
 
 
-def _prove(step: str, parts: Sequence[Part], proof: Proof, progress: Progress) -> None:
+def _prove(
+    step: str, parts: Sequence[Part], proof: Proof, rights: Rights, progress: Progress
+) -> None:
     total, done = sum(histories.events_in(part).count() for part in parts), 0
     for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
         proof.faults += faults_of(history)
+        proof.faults += rights.vote_faults(history.links)
         if proof.is_full_of_faults:
             return
         done += len(history.links)
