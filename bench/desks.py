@@ -10,7 +10,7 @@ import time
 import uuid
 from typing import Any
 
-from bench.engines import free_port, web
+from bench.engines import bench_agent, bench_person, free_port, web
 
 DESKS = 20
 ROWS = 40
@@ -18,24 +18,9 @@ ROWS = 40
 
 def measure() -> dict[str, float]:
     """Milliseconds until the last desk has received the signal and fetched the row."""
-    from django.contrib.auth.models import User
-    from django.db import connection
-    from django.test import Client
 
-    from approvals.models import Membership
-    from ledger.models import Agent, AgentToken, Tenant
-
-    tenant, _ = Tenant.objects.get_or_create(
-        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
-    )
-    agent, _ = Agent.objects.get_or_create(tenant=tenant, slug="bench", defaults={"name": "Bench"})
-    _, token = AgentToken.issue(agent, scopes=["propose"])
-    user, _ = User.objects.get_or_create(username="watcher")
-    Membership.objects.get_or_create(user=user, tenant=tenant, role="viewer")
-    client = Client()
-    client.force_login(user)
-    cookie = client.cookies["assent_session"].value
-    connection.close()
+    token = bench_agent("propose")
+    _user, cookie = bench_person("watcher", "viewer")
     port = free_port()
     os.environ["ASSENT_PUBLIC_URL"] = f"http://localhost:{port}"
     with web(port):

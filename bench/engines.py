@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from approvals.local import embedded_services
 from approvals.processes import WEB
@@ -117,3 +118,23 @@ def listeners(port: int) -> int:
 def listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def bench_person(username: str, role: str, tenant: str = "bench") -> tuple[Any, str]:
+    """The account of a person with this role, sealed as every account is, and its session."""
+    from django.contrib.auth.models import User
+    from django.db import connection
+    from django.test import Client
+
+    from approvals.people import accounts
+    from ledger.models import Tenant
+    from ledger.principals import Surface, system
+
+    by = {"by": system("bench", "Bench"), "via": Surface.COMMAND}
+    Tenant.objects.get_or_create(slug=tenant, defaults={"name": "Bench", "tools": ["*"]})
+    user = User.objects.filter(username=username).first() or accounts.invite(username, **by)
+    assert accounts.give_role(user, tenant, role, **by)
+    client = Client()
+    client.force_login(user)
+    connection.close()
+    return user, client.cookies["assent_session"].value

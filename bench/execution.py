@@ -9,10 +9,15 @@ import uuid
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from approvals.processes import COURIER, SWEEPER, WORKER
-from bench.engines import engines, process
+from bench.engines import bench_person, engines, process
+
+if TYPE_CHECKING:
+    from ledger.principals import Principal
 
 Ttl = Callable[[int], timedelta | None]
 
@@ -42,10 +47,18 @@ def prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUID
 
 
 def approve(pk: uuid.UUID, digest: str) -> None:
-    from ledger.principals import Surface, user
+    from ledger.principals import Surface
     from ledger.transactions import coordinator
 
-    coordinator.approve(pk, digest=digest, by=user("alice", "Alice"), via=Surface.WEB)
+    coordinator.approve(pk, digest=digest, by=approver(), via=Surface.WEB)
+
+
+@cache
+def approver() -> Principal:
+    from approvals.people import principal_of
+
+    person, _cookie = bench_person("alice", "approver")
+    return principal_of(person)
 
 
 def approve_to_execute(number: int = 300) -> dict[str, float]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.request import Request, urlopen
 
-from bench.engines import engines, free_port, web
+from bench.engines import bench_person, engines, free_port, web
 
 ROWS, AGENTS = 500, 25  # no agent more than its share of the list
 NEW_ROWS, PAUSE_S = 60, 0.3
@@ -126,11 +126,7 @@ def _prepare(address: str, token: str) -> str:
 
 def _waiting_rows() -> tuple[list[str], str]:
     """The tokens of the agents whose rows wait, and the session of a person who sees them."""
-    from django.contrib.auth.models import User
-    from django.db import connection
-    from django.test import Client
 
-    from approvals.models import Membership
     from ledger.models import Agent, AgentToken, Tenant
 
     tenant, _ = Tenant.objects.get_or_create(slug="full", defaults={"name": "Full", "tools": ["*"]})
@@ -142,12 +138,8 @@ def _waiting_rows() -> tuple[list[str], str]:
         tokens.append(AgentToken.issue(agent, scopes=["propose"])[1])
         if is_new:
             _propose(agent, ROWS // AGENTS)
-    user, _ = User.objects.get_or_create(username="manager")
-    Membership.objects.get_or_create(user=user, tenant=tenant, role="approver")
-    client = Client()
-    client.force_login(user)
-    connection.close()
-    return tokens, client.cookies["assent_session"].value
+    _user, cookie = bench_person("manager", "approver", "full")
+    return tokens, cookie
 
 
 def _propose(agent: Any, number: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from approvals.processes import WEB
-from bench.engines import free_port, process
+from bench.engines import bench_person, free_port, process
 
 SAMPLES = 40
 ATTACKER = "127.0.0.2"  # an address of its own
@@ -43,11 +43,7 @@ def measure() -> dict[str, float]:
 
 
 def _accounts() -> tuple[str, list[str]]:
-    from django.contrib.auth.models import User
-    from django.db import connection
-    from django.test import Client
 
-    from approvals.models import Membership
     from ledger.models import Agent, AgentToken, Tenant
 
     tenant, _ = Tenant.objects.get_or_create(
@@ -55,12 +51,8 @@ def _accounts() -> tuple[str, list[str]]:
     )
     agents = [Agent.objects.get_or_create(tenant=tenant, slug=slug)[0] for slug in ("calm", "busy")]
     tokens = [AgentToken.issue(agent, scopes=["propose"])[1] for agent in agents]
-    user, _ = User.objects.get_or_create(username="watcher")
-    Membership.objects.get_or_create(user=user, tenant=tenant, role="viewer")
-    client = Client()
-    client.force_login(user)
-    connection.close()
-    return client.cookies["assent_session"].value, tokens
+    _user, cookie = bench_person("watcher", "viewer")
+    return cookie, tokens
 
 
 class _Client:

@@ -13,7 +13,7 @@ from io import StringIO
 from typing import Any
 
 from approvals.processes import COURIER, SWEEPER, WORKER
-from bench.engines import free_port, process, web
+from bench.engines import bench_person, free_port, process, web
 from bench.execution import prepared, wait_for_workers
 from tests.fake_slack import FakeSlack, Message, SlackUser
 
@@ -79,11 +79,9 @@ def _texts(thing: Any) -> list[str]:
 
 def _set_up(slack: FakeSlack) -> SlackUser:
     from django.conf import settings
-    from django.contrib.auth.models import User
     from django.core.management import call_command
 
-    from approvals.models import Membership, SlackIdentity, SlackWorkspace
-    from ledger.models import Tenant
+    from approvals.models import SlackIdentity, SlackWorkspace
 
     team = slack.add_team("T0BENCH", "Bench")
     slack.add_channel(team, "C0BENCH")
@@ -94,11 +92,7 @@ def _set_up(slack: FakeSlack) -> SlackUser:
         "ASSENT_SLACK_SIGNING_SECRET": team.signing_secret,
     }
     settings.SLACK_API_URL, settings.SLACK_BOT_TOKENS = slack.api_url, [team.bot_token]
-    tenant, _ = Tenant.objects.get_or_create(
-        slug="bench", defaults={"name": "Bench", "tools": ["*"]}
-    )
-    user, _ = User.objects.get_or_create(username="alice")
-    Membership.objects.get_or_create(user=user, tenant=tenant, role="approver")
+    user, _cookie = bench_person("alice", "approver")
     call_command("slack_connect", tenant="bench", channel="C0BENCH", stdout=StringIO())
     workspace = SlackWorkspace.objects.get()
     SlackIdentity.objects.get_or_create(

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterable
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -203,11 +204,17 @@ def _write(originals: Iterable[Original]) -> None:
 def _copy(cursor: Any, model: Any, rows: Iterable[Any]) -> None:
     from django.db.models import AutoField, JSONField
 
-    fields = [field for field in model._meta.concrete_fields if not isinstance(field, AutoField)]
+    rows = iter(rows)
+    first = next(rows)
+    fields = [
+        field
+        for field in model._meta.concrete_fields
+        if not isinstance(field, AutoField) and hasattr(first, field.attname)
+    ]
     names = ", ".join(field.column for field in fields)
     columns = [(field.attname, isinstance(field, JSONField)) for field in fields]
     with cursor.copy(f"COPY {model._meta.db_table} ({names}) FROM STDIN") as out:
-        for row in rows:
+        for row in chain([first], rows):
             values = [(getattr(row, name), is_json) for name, is_json in columns]
             out.write_row(
                 [json.dumps(v) if is_json and v is not None else v for v, is_json in values]

@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from bench import crowd
 from bench.crowd import Crowd
-from bench.engines import free_port, process
+from bench.engines import bench_person, free_port, process
 from bench.usage import cpu_seconds, family, resident
 
 NUMBER = 10_000
@@ -183,14 +183,10 @@ def serving() -> Iterator[Scene]:
 
 
 def _prepare() -> tuple[str, str, str]:
-    from django.contrib.auth.models import User
-    from django.db import connection
-    from django.test import Client
 
     from a2a import submissions
     from a2a.models import Skill
     from a2a.submissions import Submission
-    from approvals.models import Membership
     from ledger.agents.callers import callers_with
     from ledger.models import Agent, AgentToken, Tenant
 
@@ -204,12 +200,8 @@ def _prepare() -> tuple[str, str, str]:
     assert caller is not None
     submission = Submission(skill="wait", input={})
     task = submissions.submit(submission, caller=caller, via="api").task
-    user, _ = User.objects.get_or_create(username="watcher")
-    Membership.objects.get_or_create(user=user, tenant=tenant, role="viewer")
-    client = Client()
-    client.force_login(user)
-    connection.close()
-    return token, client.cookies["assent_session"].value, str(task.pk)
+    _user, cookie = bench_person("watcher", "viewer")
+    return token, cookie, str(task.pk)
 
 
 def _propose() -> Any:
