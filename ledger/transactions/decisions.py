@@ -171,7 +171,10 @@ def _check_policy(vote: _Vote, sealed: Mapping[str, Any], first: Link) -> None:
     if is_approval and sign_offs.lacks_policy(str(vote.by), sealed, first.says):
         required = first.says[seals.REQUIRED_POLICY]
         raise InvalidRequest(
-            f"The contract names the policy document {required}: an approval has to cite it.",
+            Sentence(
+                "The contract names the policy document {required}: an approval has to cite it.",
+                required=required,
+            ),
             hint="GET /api/v1/pending has its text. Cite it, reject, or pass it on.",
         )
 

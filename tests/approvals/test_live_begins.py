@@ -10,6 +10,7 @@ import pytest
 from django.db import connections
 
 from approvals.web import live
+from tests.forgery import forge
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -60,5 +61,6 @@ def test_what_happens_before_the_first_look_makes_the_page_ask_for_it(as_alice, 
 
 def test_a_page_asks_for_nothing_where_nothing_has_happened(as_alice):
     session = as_alice.cookies["assent_session"].value
+    forge("UPDATE ledger_event SET at = at - interval '1 hour'")  # of her role
 
     assert is_gap(heard_of_two_looks(session)) == [False]

@@ -158,11 +158,13 @@ def test_who_reads_the_old_address_is_told_that_another_one_counts(alice_with_ad
     assert "/join/" not in letter.body
 
 
-@pytest.mark.parametrize("name", ["a\0b", "x" * 5000, "\u202ealice"])
-def test_no_name_breaks_the_page_for_forgotten_passwords(name, acme, with_mail):
+@pytest.mark.parametrize(
+    ("name", "status"), [("a\0b", 400), ("x" * 5000, 200), ("\u202ealice", 200)]
+)
+def test_no_name_breaks_the_page_for_forgotten_passwords(name, status, acme, with_mail):
     answer = Client(raise_request_exception=False).post("/sign-in/forgotten/", {"username": name})
 
-    assert answer.status_code == 200
+    assert answer.status_code == status
 
 
 # --- sessions -----------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from django.db import connection
 from django.db.transaction import atomic
 
 from ledger.models import Agent, AgentToken, Transaction
-from ledger.proof.log.checkpoints import ONE_WRITER
 from ledger.states import State
 from tests.forgery import move_deadline
 from tests.processes import Product
@@ -69,7 +68,7 @@ class Helpdesk:
 def no_checkpoint() -> Iterator[None]:
     """A checkpoint would sign the event as it was before the test moves its deadline."""
     with atomic(), connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [ONE_WRITER])
+        cursor.execute("LOCK TABLE ledger_tile IN SHARE ROW EXCLUSIVE MODE")
         yield
 
 

@@ -12,8 +12,9 @@ from django.core.management import CommandError, call_command
 from django.db import connections
 
 from ledger import execution
+from ledger.events import record_change
 from ledger.models import Event
-from ledger.principals import Principal
+from ledger.principals import Principal, system
 from ledger.proof.audit import histories, verification
 from ledger.proof.audit.verification import Broken
 from ledger.proof.log import checkpoints
@@ -23,6 +24,13 @@ from tests.conftest import propose
 from tests.forgery import forge, reseal_row
 
 ALICE = Principal("user", "1", "Alice Moreau")
+
+
+@pytest.fixture(autouse=True)
+def role_of_alice(acme):
+    by = {"by": system("tests", "Tests"), "via": "command"}
+    record_change(str(ALICE), "user_created", tenant="", **by)
+    record_change(str(ALICE), "role_granted", tenant="acme", details={"role": "approver"}, **by)
 
 
 def _carried_out():
@@ -84,7 +92,7 @@ def test_a_proof_goes_on_where_the_one_before_it_ended(acme, tmp_path, capsys):
     # The old history is read again as well, as long as it is no more than one slice.
     call_command("verify_ledger", since=file)
 
-    assert "The ledger is whole: 4 events" in first
+    assert "The ledger is whole: 6 events" in first
     assert re.search(r"What is new is whole: \d+ events", capsys.readouterr().out)
     assert json.loads(file.read_text())["upto_event"] == Event.objects.latest("pk").pk
 
@@ -149,6 +157,7 @@ def test_a_file_that_says_nothing_sensible_is_not_gone_on_from(acme, tmp_path):
 
     with pytest.raises(CommandError, match="Start anew with --full"):
         call_command("verify_ledger", since=file)
+    checkpoints.make()
     call_command("verify_ledger", since=file, full=True)
 
 
