@@ -57,6 +57,7 @@ class Reasons:
         "The tool broke off; its log has more under {number}.",
         reads="{kind} ({number})",
     )
+    TOOL_SAID = StandardReason("tool_said", "The tool says: {text}")
     SILENT_WORKER = StandardReason(
         "silent_worker", "The worker fell silent before it recorded an outcome."
     )

@@ -31,7 +31,14 @@ from ledger.contracts.contract import (
     key_fields,
     published_types,
 )
-from ledger.contracts.plan import CURRENCIES, Context, NothingHappened, NothingHappenedYet, Plan
+from ledger.contracts.plan import (
+    CURRENCIES,
+    Context,
+    MayHaveHappened,
+    NothingHappened,
+    NothingHappenedYet,
+    Plan,
+)
 from ledger.contracts.registry import (
     RESERVED,
     declared_twice,
@@ -49,6 +56,7 @@ __all__ = [
     "ConsequenceLevel",
     "Context",
     "Contract",
+    "MayHaveHappened",
     "NothingHappened",
     "NothingHappenedYet",
     "Plan",

@@ -27,6 +27,14 @@ class NothingHappened(Exception):
     """
 
 
+class MayHaveHappened(Exception):
+    """Raised by a tool that does not know whether it had an effect: the transaction is in doubt.
+
+    The text reaches the agent and the desk, as the tool's own words. Of any other exception they
+    get the name and a number: what it says may hold secrets.
+    """
+
+
 class NothingHappenedYet(NothingHappened):
     """As ``NothingHappened``, but the same call may succeed later: a service that is not there."""
 

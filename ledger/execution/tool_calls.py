@@ -13,7 +13,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
-from ledger.contracts import NothingHappened, NothingHappenedYet, Role
+from ledger.contracts import MayHaveHappened, NothingHappened, NothingHappenedYet, Role
 from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
@@ -150,6 +150,9 @@ def _outcome_of(lease: Lease, role: Role) -> Outcome:
         return NotCalled(clean(str(refusal)), may_be_called_again=True)
     except NothingHappened as refusal:
         return Nothing(clean(str(refusal)))
+    except MayHaveHappened as answer:
+        text = clean(str(answer))
+        return Unknown(Reasons.TOOL_SAID(text=text), text)
     except Exception as failure:
         return _unknown(lease, role, failure)
     crash_points.reach(f"after {role}")

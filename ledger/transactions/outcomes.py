@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from ledger.states import Ending, State
+from ledger.states import Ending, Reasons, State
 
 
 class OutcomeKind(StrEnum):
@@ -52,6 +52,10 @@ class Row(Protocol):
     def ending(self) -> str: ...
     @property
     def ending_reason(self) -> str: ...
+    @property
+    def error(self) -> str: ...
+    @property
+    def error_source(self) -> dict[str, Any] | None: ...
     @property
     def receipt(self) -> str: ...
     @property
@@ -146,6 +150,8 @@ def outcome_of(row: Row, *, is_own: bool = True, acts_itself: bool = False) -> O
         return _succeeded(row.receipt if is_own else "")
     if acts_itself and row.state in FOR_ITS_AGENT:
         return FOR_ITS_AGENT[row.state]
+    if row.state == State.IN_DOUBT and is_own:
+        return _in_doubt(row)
     if row.state in BY_STATE:
         return BY_STATE[row.state]
     reason = row.ending_reason if is_own else ""
@@ -154,6 +160,14 @@ def outcome_of(row: Row, *, is_own: bool = True, acts_itself: bool = False) -> O
     if row.late_receipt:
         return LATE
     return _ended(row, reason)
+
+
+def _in_doubt(row: Row) -> OutcomeForAgent:
+    """With the words of the tool itself; what it merely raised may hold secrets."""
+    outcome = BY_STATE[State.IN_DOUBT]
+    if (row.error_source or {}).get("code") != Reasons.TOOL_SAID.code:
+        return outcome
+    return outcome._replace(sentence=f"{outcome.sentence} {row.error}")
 
 
 def refused_by_tool(reason: str) -> OutcomeForAgent:

@@ -17,7 +17,7 @@ ENDINGS = ("", *Ending.values)
 
 def row(state: str, ending: str = "", **more: str) -> Any:
     return SimpleNamespace(
-        **{"ending_reason": "", "receipt": "", "late_receipt": ""}
+        **{"ending_reason": "", "receipt": "", "late_receipt": "", "error_source": None}
         | {"state": state, "ending": ending, **more}
     )
 

@@ -8,6 +8,7 @@ import threading
 from datetime import datetime
 
 import pytest
+from django.urls import reverse
 
 from ledger import execution
 from ledger.models import UpstreamTool
@@ -304,6 +305,33 @@ def test_errors_mean_that_nothing_happened_where_an_operator_says_so(billing, ap
 
     assert row.state in {"failed", "rolling_back"}
     assert row.error == "Refunded."
+
+
+def test_what_the_tool_says_of_an_error_reaches_desk_and_agent(
+    billing, signed_off, as_helpdesk, as_alice
+):
+    said = "Path outside\u202e of the folder."
+    billing.answers["refund"] = {"content": [{"type": "text", "text": said}], "isError": True}
+
+    row = committed(signed_off())
+
+    assert row.state == "in_doubt"
+    assert row.error == "The tool says: Path outside\N{REPLACEMENT CHARACTER} of the folder."
+    answer = as_helpdesk.get(f"/transactions/{row.pk}").json()
+    assert "Path outside" in answer["outcome"]["sentence"]
+    assert (
+        "The tool says: Path outside"
+        in as_alice.get(reverse("desk:transaction", args=[row.pk])).content.decode()
+    )
+
+
+@pytest.mark.parametrize(("flag", "state"), [(True, "rolling_back"), (False, "in_doubt")])
+def test_release_is_told_what_an_error_of_the_tool_means(upstream, signed_off, acme, flag, state):
+    gateway("add", "billing", upstream.address)
+    gateway("release", "billing", "refund", errors_mean_nothing_happened=flag)
+    upstream.answers["refund"] = {**TEXT, "isError": True}
+
+    assert committed(signed_off()).state == state
 
 
 def test_a_server_that_is_not_there_was_sent_nothing(billing, signed_off):

@@ -14,7 +14,7 @@ from ledger import execution
 from ledger.errors import ToolHeld
 from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool, Watched
 from ledger.tools import watched
-from ledger.tools.catalogue import tool_named
+from ledger.tools.catalogue import readonly_named, tool_named
 from ledger.tools.mcp import wire
 from ledger.transactions import coordinator
 from tests.conftest import propose
@@ -220,6 +220,25 @@ def test_a_name_with_the_dash_of_the_server_is_refused_with_the_name_to_use(
 
     for answer in (proposed, read):
         assert "Names of tools have no dash: 'billing_re_fund'?" in answer.content.decode()
+
+
+def test_all_that_only_read_are_released_as_they_were_listed(upstream, acme):
+    reads = {"annotations": {"readOnlyHint": True}}
+    upstream.tools = [REFUND, tool("find", **reads), tool("list", **reads)]
+    gateway("add", "billing", upstream.address)
+
+    listed = gateway("release", "billing", all_read_only=True)
+    digest = listed.split()[-1]
+    assert "find" in listed
+    assert "refund:" not in listed
+    assert readonly_named("acme", "billing_find") is None
+    with pytest.raises(CommandError, match="by now: look at it again"):
+        gateway("release", "billing", all_read_only=True, definition="abcdef")
+    gateway("release", "billing", all_read_only=True, definition=digest)
+
+    assert readonly_named("acme", "billing_find") is not None
+    assert readonly_named("acme", "billing_list") is not None
+    assert tool_named("acme", "billing_refund") is None
 
 
 @pytest.mark.parametrize("what", LISTS)

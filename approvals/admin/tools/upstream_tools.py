@@ -162,7 +162,9 @@ class UpstreamToolAdmin(ReadOnly, OwnRowPages):
         """Release it. A change that loosens waits for a second operator, as with every tool."""
         if row.sha256 != request.POST.get("seen"):
             raise UpstreamRefused(_("It has changed since you looked at it: look again."))
-        manifest = mcp_upstreams.draft(row, is_readonly="read_only" in request.POST)
+        stated = {"errors_mean_nothing_happened"} & request.POST.keys()
+        terms = dict.fromkeys(stated, True)
+        manifest = mcp_upstreams.draft(row, is_readonly="read_only" in request.POST, **terms)
         tenant = row.upstream.tenant
         current = registrations.current(tenant, manifest.name)
         done = _("Agents may use {name} from now on.")

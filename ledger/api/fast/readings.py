@@ -16,7 +16,8 @@ from pydantic_core import to_jsonable_python
 
 from ledger import seals
 from ledger.agents import Caller
-from ledger.contracts import ReadonlyTool
+from ledger.contracts import MayHaveHappened, NothingHappened, ReadonlyTool
+from ledger.contracts.results import clean
 from ledger.foundation.characters import without_nul
 from ledger.foundation.lanes import Lane
 from ledger.models import Reading
@@ -63,9 +64,11 @@ def read_with(caller: Caller, tool: ReadonlyTool, arguments: Any) -> tuple[UUID,
         text = json.dumps(to_jsonable_python(result, fallback=repr, inf_nan_mode="strings"))
     except Exception as failure:
         logger.warning("%s failed", tool.name, exc_info=True)
+        is_for_agents = isinstance(failure, NothingHappened | MayHaveHappened)
+        says = f" It says: {clean(str(failure))}" if is_for_agents else ""
         reading.error = without_nul(f"{type(failure).__name__}: {failure}"[:2000])
         reading.save()
-        raise ToolFailed(f"{tool.name} did not answer.") from failure
+        raise ToolFailed(f"{tool.name} did not answer.{says}") from failure
     reading.result_hash = hashlib.sha256(text.encode()).hexdigest()
     reading.save()
     return reading.pk, text

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
+import sys
+from argparse import ArgumentParser, BooleanOptionalAction
 from typing import Any
 
 import yaml
 from django.core.management.base import BaseCommand, CommandError
+from django.db.transaction import atomic
 
+from ledger import seals
 from ledger.errors import LedgerError
 from ledger.events import command_principal
 from ledger.foundation import characters
 from ledger.models import McpUpstream, Tenant, UpstreamTool
 from ledger.principals import Surface
 from ledger.tools import mcp_upstreams, registrations, watched
+from ledger.tools.manifests import McpManifest
 from ledger.tools.mcp_upstreams import UpstreamRefused
 
 VERBS = {
@@ -37,14 +41,27 @@ class Command(BaseCommand):
             of_verb = verbs.add_parser(verb, help=what)
             of_verb.add_argument("name", help="of the server; its tools' names begin with it")
             if verb in {"show", "release", "hold"}:
-                of_verb.add_argument("tool", help="as the server calls it")
+                nargs = "?" if verb == "release" else None
+                of_verb.add_argument("tool", nargs=nargs, help="as the server calls it")
             if verb in {"show", "release"}:
                 of_verb.add_argument(
                     "--read-only", action="store_true", help="runs at once, without sign-off"
                 )
+                of_verb.add_argument(
+                    "--errors-mean-nothing-happened",
+                    action=BooleanOptionalAction,
+                    help="whether the tool, when it reports an error, has surely done nothing; "
+                    "if not, each error is in doubt until a person has looked",
+                )
             if verb == "release":
                 of_verb.add_argument(
-                    "--definition", default="", help="the hash that `list` has shown: no other"
+                    "--all-read-only",
+                    action="store_true",
+                    help="in place of a tool: every new one of which the server says that it "
+                    "only reads; without --definition they are only listed",
+                )
+                of_verb.add_argument(
+                    "--definition", default="", help="the hash that was shown: no other"
                 )
             if verb == "add":
                 of_verb.add_argument("address", help="http(s)://… or stdio:NAME of the settings")
@@ -89,23 +106,69 @@ class Command(BaseCommand):
         if row.stderr:
             self.stdout.write(f"Its standard error when it last failed:\n{row.stderr}")
 
-    def _show(self, *, name: str, tenant: str, tool: str, read_only: bool, **_: Any) -> None:
+    def _show(self, *, name: str, tenant: str, tool: str, **options: Any) -> None:
         row = _tool(mcp_upstreams.upstream_named(tenant, name), tool)
-        manifest = mcp_upstreams.draft(row, is_readonly=read_only).as_json()
-        whole = {"tenant": tenant, "tools": [manifest]}
+        manifest = _draft(row, **options)
+        whole = {"tenant": tenant, "tools": [manifest.as_json()]}
         self.stdout.write(yaml.safe_dump(whole, sort_keys=False, allow_unicode=True))
 
     def _release(
-        self, *, name: str, tenant: str, tool: str, read_only: bool, definition: str, **_: Any
+        self,
+        *,
+        name: str,
+        tenant: str,
+        tool: str | None,
+        definition: str,
+        all_read_only: bool,
+        **options: Any,
     ) -> None:
-        row = _tool(mcp_upstreams.upstream_named(tenant, name), tool)
+        upstream = mcp_upstreams.upstream_named(tenant, name)
+        if all_read_only == (tool is not None):
+            raise CommandError("Name a tool, or say --all-read-only.")
+        if all_read_only:
+            self._release_all_read_only(upstream, definition)
+            return
+        row = _tool(upstream, tool or "")
         if not row.sha256.startswith(definition):
             raise CommandError(f"{tool} is {row.sha256[:12]} by now: list it again.")
-        manifest = mcp_upstreams.draft(row, is_readonly=read_only)
+        is_open = options["errors_mean_nothing_happened"] is None and not row.released_sha256
+        if is_open and not options["read_only"] and sys.stdin.isatty():
+            options |= self._asked(row)
+        self._register(row, _draft(row, **options))
+
+    def _release_all_read_only(self, upstream: McpUpstream, definition: str) -> None:
+        rows = mcp_upstreams.new_and_read_only(upstream)
+        if not rows:
+            raise CommandError(f"{upstream.name} has no new tool that says it only reads.")
+        digest = seals.digest_of({row.name: row.sha256 for row in rows})
+        if definition and digest.startswith(definition):
+            with atomic():
+                for row in rows:
+                    self._register(row, mcp_upstreams.draft(row, is_readonly=True))
+            return
+        for row in rows:
+            described = str(row.definition.get("description") or "")
+            self.stdout.write(_plain(f"  {row.name}: {described[:200]}"))
+        if definition:
+            raise CommandError(f"The list is {digest[:12]} by now: look at it again.")
+        self.stdout.write(
+            f"Nothing was released. To release these {len(rows)}, which then run at once, add "
+            f"--definition {digest[:12]}"
+        )
+
+    def _register(self, row: UpstreamTool, manifest: McpManifest) -> None:
         by, via = command_principal(), Surface.COMMAND
         registrations.register(row.upstream.tenant, manifest, by=by, via=via)
-        how = "runs at once and is recorded" if read_only else "needs sign-off"
+        how = "runs at once and is recorded" if manifest.is_readonly else "needs sign-off"
         self.stdout.write(f"{manifest.name}: released ({manifest.sha256[:12]}); it {how}.")
+
+    def _asked(self, row: UpstreamTool) -> dict[str, bool]:
+        """The answer of the operator at a terminal to what the server's list cannot say."""
+        answer = input(
+            f"When {row.name} reports an error, has it surely done nothing? If not, or if you do "
+            "not know, each error is in doubt until a person has looked. [y/N] "
+        )
+        return {"errors_mean_nothing_happened": answer.strip().lower() in {"y", "yes"}}
 
     def _hold(self, *, name: str, tenant: str, tool: str, **_: Any) -> None:
         row = _tool(mcp_upstreams.upstream_named(tenant, name), tool)
@@ -123,6 +186,14 @@ def _plain(text: str) -> str:
     """Text that a server wrote, in one line and without what a terminal would obey."""
     indent = len(text) - len(text.lstrip(" "))
     return " " * indent + characters.cleaned(characters.one_line(text))
+
+
+def _draft(
+    row: UpstreamTool, *, read_only: bool, errors_mean_nothing_happened: bool | None, **_: Any
+) -> McpManifest:
+    terms = {"errors_mean_nothing_happened": errors_mean_nothing_happened}
+    stated = {} if errors_mean_nothing_happened is None else terms
+    return mcp_upstreams.draft(row, is_readonly=read_only, **stated)
 
 
 def _tool(upstream: McpUpstream, name: str) -> UpstreamTool:

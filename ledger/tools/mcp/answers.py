@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ledger import seals
-from ledger.contracts import NothingHappened
+from ledger.contracts import MayHaveHappened, NothingHappened
 from ledger.contracts.results import NOTE, clean
 from ledger.errors import InvalidRequest
 from ledger.foundation import characters
@@ -20,14 +20,17 @@ NO_RECEIPT = "sha256:"  # of the answer, for tools that give no receipt of their
 
 
 def done(result: Json, *, errors_mean_nothing: bool = False) -> Json:
-    """The result of a call that was carried out. Raises ``NothingHappened, NotProved``."""
+    """The result of a call that was carried out.
+
+    Raises ``NothingHappened, MayHaveHappened, NotProved``.
+    """
     if result.get("isError") in (None, False):
         _check_is_result(result)
         return result
     text = text_in(result) or "The tool reported an error, without a text."
     if errors_mean_nothing:
         raise NothingHappened(text)
-    raise NotProved(f"The tool reported an error; it may have had an effect: {text}")
+    raise MayHaveHappened(text)
 
 
 def _check_is_result(result: Json) -> None:
@@ -39,11 +42,11 @@ def _check_is_result(result: Json) -> None:
 
 
 def check_error(failure: ServerError) -> None:
-    """Raise ``NothingHappened`` if the server says that it did not begin, else ``NotProved``."""
+    """Raises ``NothingHappened`` where the server did not begin, else ``MayHaveHappened``."""
     text = shown(str(failure)) or "no text"
     if failure.code in NOT_BEGUN:
         raise NothingHappened(f"It refused the call ({failure.code}): {text}") from failure
-    raise NotProved(f"It answered error {failure.code}: {text}") from failure
+    raise MayHaveHappened(f"Error {failure.code}: {text}") from failure
 
 
 def kept(result: Json, path: str) -> Json:

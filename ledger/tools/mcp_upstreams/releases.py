@@ -99,15 +99,25 @@ def upstream_named(tenant: str, name: str) -> McpUpstream:
     return row
 
 
-def draft(row: UpstreamTool, *, is_readonly: bool = False) -> McpManifest:
+def new_and_read_only(upstream: McpUpstream) -> list[UpstreamTool]:
+    """The tools never released of which the server says that they only read, by name."""
+    rows = upstream.tools.select_related("upstream__tenant").filter(state=State.NEW, problem="")
+    return [row for row in rows.order_by("name") if row.hints.get("readOnlyHint") is True]
+
+
+def draft(row: UpstreamTool, *, is_readonly: bool = False, **terms: Any) -> McpManifest:
     """The manifest of a tool as its list has it now: the strictest contract there is, or, where
-    it was released before, the terms of then. Raises ``UpstreamRefused``."""
+    it was released before, the terms of then; ``terms`` take their place.
+
+    Raises ``UpstreamRefused``.
+    """
     _check_is_there(row)
     kept = _kept(row) or {"contract": _strictest(row)}
     try:
         return McpManifest.read(
             {
                 **kept,
+                **terms,
                 "kind": "mcp",
                 "name": row.tool,
                 "upstream": row.upstream.name,
