@@ -659,9 +659,10 @@ def vote_faults(
     may = may and (event["kind"] != "passed_on" or kind == "agent")
     if not may or (kind == "system" and who != "system:policy"):
         yield f"the contract takes no vote of {who}."
-    keeper = details.get("proposer_kept_by", "")
-    if keeper and voter_of(event) == keeper and first.get("keeper_may_sign") is not True:
-        yield f"a vote of {keeper}, who keeps the agent that proposed it."
+    keepers = details.get("proposer_kept_by", [])
+    is_own = voter_of(event) in [*keepers, *["agents without a keeper"] * bool(keepers)]
+    if is_own and first.get("keeper_may_sign") is not True:
+        yield f"a vote of {who}, for who keeps the agent that proposed it."
     required = first.get("required_policy", "")
     cited = (details.get("policy") or {}).get("sha256", "")
     is_approval = VERDICTS[event["kind"]] == "approve"
@@ -930,12 +931,12 @@ def cosignature_faults(
 
 def tail_faults(points: list[Record], times: dict[int, int], patience_s: float) -> Iterator[str]:
     """Events that should be under a checkpoint by now. Deleted checkpoints show here."""
-    if times and not points:
-        yield f"no checkpoint is there: nothing is proved of event {min(times)} and those after it."
     upto = max((int(point["upto_event"]) for point in points), default=0)
     oldest = (time.time() - patience_s) * 1e6
     old = sorted(event_id for event_id, at in times.items() if event_id > upto and at < oldest)
-    if old:
+    if old and not points:
+        yield f"no checkpoint is there: nothing is proved of event {old[0]} and those after it."
+    elif old:
         yield f"{len(old)} events from event {old[0]} on are old, and under no checkpoint."
 
 

@@ -219,6 +219,13 @@ def seal_rights(user: User) -> None:
         record("role_granted", membership.tenant_id, role=membership.role)
 
 
+def seal_approver(person: Principal, tenant: str = "acme") -> None:
+    """As ``seal_rights``, for an approver who has no account."""
+    by = {"by": system("tests", "Tests"), "via": "command"}
+    record_change(str(person), "user_created", tenant="", **by)
+    record_change(str(person), "role_granted", tenant=tenant, details={"role": "approver"}, **by)
+
+
 def _of_acme(name: str, role: Role) -> Any:
     """A fixture; it has the name that it is assigned to."""
 

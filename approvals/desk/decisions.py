@@ -26,7 +26,7 @@ from ledger.errors import InvalidRequest, NotAllowed, NotFound
 from ledger.models import Review, ReviewVerdict, Transaction
 from ledger.principals import Surface
 from ledger.states import Outcome, State
-from ledger.transactions import coordinator, keeper_of, needs_second_operator
+from ledger.transactions import coordinator, keepers_of, needs_second_operator
 
 
 def approve(
@@ -123,7 +123,8 @@ def review(
     if not may and not row.verdict:
         raise NotAllowed(may.why_not)
     if not row.verdict:
-        keepers = [row.decision.kept_by, keeper_of(row.decision.transaction.proposed_by)]
+        tx = row.decision.transaction
+        keepers = [row.decision.kept_by, *keepers_of(tx.proposed_by, tx.created_at)]
         deed = _("{name} has kept one of its agents.")
         require_another_person(user, filter(None, keepers), deed)
     return coordinator.review(review_id, verdict, by=by, via=via, reason=reason)
@@ -193,8 +194,8 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
     other. Raises ``NotAllowed``.
     """
     if row.state == State.PREPARED:
-        keeper = filter(None, [policies.barred_keeper_of(row)])
-        require_another_person(user, keeper, _("{name} keeps the agent that proposed it."))
+        keepers = policies.barred_keepers_of(row)
+        require_another_person(user, keepers, _("{name} keeps the agent that proposed it."))
     if row.quorum < 2 and not needs_second_operator(row):
         yield
         return

@@ -21,7 +21,7 @@ from ledger.states import Outcome, State
 from ledger.tools import tool_of
 from ledger.transactions import (
     described_settlement,
-    keeper_of,
+    keepers_of,
     needs_second_operator,
     open_outcomes,
 )
@@ -60,7 +60,7 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
         )
     if row.proposed_by == principal:
         return May(False, _("You proposed it yourself; somebody else has to decide."))
-    if principal == barred_keeper_of(row):
+    if principal in barred_keepers_of(row):
         return May(False, _("You keep the agent that proposed it; somebody else has to decide."))
     if any(decision.principal == principal for decision in row.decisions.all()):
         return May(False, _("You have approved it. It waits for another approver."))
@@ -101,16 +101,16 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
         )
     if tx.state == State.PREPARED:
         return May(False, _("It is not decided yet; review it afterwards."))
-    if principal in {decision.kept_by, keeper_of(tx.proposed_by)}:
+    if principal in {decision.kept_by, *keepers_of(tx.proposed_by, tx.created_at)}:
         return May(False, _("You keep one of its agents; somebody else has to review it."))
     if any(given.principal == principal for given in tx.decisions.all()):
         return May(False, _("You decided on it yourself; somebody else has to review it."))
     return YES
 
 
-def barred_keeper_of(row: Transaction) -> str:
-    """The keeper of the proposing agent, who may not sign off; empty where nobody is barred."""
-    return "" if row.keeper_may_sign else keeper_of(row.proposed_by)
+def barred_keepers_of(row: Transaction) -> frozenset[str]:
+    """The people who have kept the proposing agent since it proposed, and may not sign off."""
+    return frozenset() if row.keeper_may_sign else keepers_of(row.proposed_by, row.created_at)
 
 
 def may_answer(question: Question, principal: str, roles: Roles, now: datetime) -> May:

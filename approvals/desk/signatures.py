@@ -73,7 +73,7 @@ def managers_in_words(count: int) -> str:
 
 def _candidates(row: Transaction, viewer: str) -> list[str]:
     """The people who can still sign, the viewer first."""
-    gone = {row.proposed_by, policies.barred_keeper_of(row)}
+    gone = {row.proposed_by, *policies.barred_keepers_of(row)}
     for given in policies.counted_approvals(row):
         gone |= {given.principal, given.kept_by}
     people = holders_of(row.tenant, Role.APPROVER)

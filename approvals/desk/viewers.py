@@ -78,7 +78,7 @@ def can_decide(viewer: Viewer) -> Q:
             tenant__in=viewer.with_role(Role.APPROVER),
         )
         & ~Q(proposed_by=viewer.principal)
-        & ~Q(keeper_may_sign=False, proposed_by__in=principals_kept_by(viewer.principal))
+        & ~Q(keeper_may_sign=False, proposed_by__in=principals_kept_by(Value(viewer.principal)))
         & ~Exists(given.filter(principal=viewer.principal))
         & ~counts
     )

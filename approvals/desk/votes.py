@@ -57,7 +57,7 @@ def votes_of(row: Transaction, voters: Voters) -> Votes | None:
         return None
     given = policies.counted_approvals(row)
     voted = {decision.principal for decision in row.decisions.all()}
-    voted |= {row.proposed_by, policies.barred_keeper_of(row)}
+    voted |= {row.proposed_by, *policies.barred_keepers_of(row)}
     left = [
         name for principal, name in voters.get(row.tenant, {}).items() if principal not in voted
     ]

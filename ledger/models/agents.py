@@ -227,8 +227,10 @@ class Owner(models.Model):
         return f"{self.service} ({self.tenant_id})"
 
 
-def principals_kept_by(keeper: str | Subquery) -> models.QuerySet[Agent, Any]:
-    """A subquery of the agents that this person keeps, as principals."""
+def principals_kept_by(keeper: Value | Subquery) -> models.QuerySet[Agent, Any]:
+    """A subquery of the agents that this person keeps, as principals; if it is empty, of all that
+    somebody keeps: it may be the same person."""
     slug = Concat(Value("agent:"), "tenant_id", Value("/"), "slug", output_field=CharField())
-    kept = Agent.objects.filter(kept_by=keeper).exclude(kept_by="")
+    asked = Agent.objects.alias(keeper=keeper).exclude(kept_by="")
+    kept = asked.filter(Q(kept_by=F("keeper")) | Q(keeper=""))
     return kept.annotate(as_principal=slug).values("as_principal")

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ledger.transactions.decisions import keeper_of
+from ledger.transactions.keepers import keepers_of
 from ledger.transactions.outcomes import (
     BY_STATE,
     FOR_ITS_AGENT,
@@ -46,7 +46,7 @@ __all__ = [
     "OutcomeKind",
     "chain_faults",
     "described_settlement",
-    "keeper_of",
+    "keepers_of",
     "links_of",
     "needs_second_operator",
     "open_outcomes",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NotRequired, TypedDict, Unpack
 from uuid import UUID
@@ -31,6 +31,7 @@ from ledger.seals import Link
 from ledger.states import EventKind, Reasons, State
 from ledger.tools import is_for_agent, why_tool_held
 from ledger.transactions import reviews, sign_offs
+from ledger.transactions.keepers import agent_of, keepers_of
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import FRESH, advance
 
@@ -113,8 +114,8 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
     agent = agent_of(vote.by)
     sealed = _sealed(row, vote, agent)
     _check_policy(vote, sealed, links[0])
-    keeper = keeper_of(row.proposed_by)
-    _check_is_not_the_keeper(vote, sealed, keeper, links[0])
+    keepers = keepers_of(row.proposed_by, row.created_at)
+    _check_is_no_keeper(vote, sealed, keepers, links[0])
     approvers = _approvers(row, vote, earlier, sealed)
     decision = Decision.objects.create(
         transaction=row,
@@ -131,8 +132,8 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
         "verdict": str(vote.verdict),
         "decision_at": seals.as_text(decision.at),
     }
-    if keeper:
-        sealed["proposer_kept_by"] = keeper
+    if keepers:
+        sealed["proposer_kept_by"] = sorted(keepers)
     if vote.by.is_agent:
         sealed["review_percent"] = 100 if agent is None else agent.review_percent
     moved = _advance(row, vote, sealed, approvers)
@@ -141,28 +142,25 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
     return moved
 
 
-def agent_of(by: Principal) -> Agent | None:
-    if not by.is_agent:
-        return None
-    return Agent.objects.filter(tenant=by.tenant, slug=by.slug).first()
-
-
-def keeper_of(principal: str) -> str:
-    """The person who keeps the agent; empty where nobody is named, or it is not an agent."""
-    agent = agent_of(Principal.parse(principal))
-    return "" if agent is None else agent.kept_by
-
-
-def _check_is_not_the_keeper(
-    vote: _Vote, sealed: Mapping[str, Any], keeper: str, first: Link
+def _check_is_no_keeper(
+    vote: _Vote, sealed: Mapping[str, Any], keepers: Collection[str], first: Link
 ) -> None:
     """Raises ``NotAllowed``: an agent and its keeper are one voice, and nobody signs for itself."""
-    if sign_offs.is_of_the_keeper(sign_offs.voter_of(str(vote.by), sealed), keeper, first.says):
+    voter = sign_offs.voter_of(str(vote.by), sealed)
+    if not sign_offs.is_of_a_keeper(voter, keepers, first.says):
+        return
+    if voter == sign_offs.UNKNOWN_KEEPER:
         raise NotAllowed(
-            "The agent that proposed it has the same keeper; somebody else has to decide."
-            if vote.by.is_agent
-            else "You keep the agent that proposed it; somebody else has to decide."
+            Sentence(
+                "Nobody is named who keeps you, so it may be who keeps the agent that proposed it."
+            ),
+            hint="An operator names your keeper in the admin.",
         )
+    raise NotAllowed(
+        "The agent that proposed it has the same keeper; somebody else has to decide."
+        if vote.by.is_agent
+        else "You keep the agent that proposed it; somebody else has to decide."
+    )
 
 
 def _check_policy(vote: _Vote, sealed: Mapping[str, Any], first: Link) -> None:

@@ -8,7 +8,7 @@ that names the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -192,10 +192,14 @@ def voter_of(principal: str, says: Mapping[str, Any]) -> str:
     return principal
 
 
-def is_of_the_keeper(voter: str, keeper: str, first: Mapping[str, Any]) -> bool:
-    """True if the vote is the proposer's own: of who keeps that agent, where the contract does not
-    allow it. ``first`` are the details of the first event."""
-    return voter == keeper != "" and first.get(seals.KEEPER_MAY_SIGN) is not True
+def is_of_a_keeper(voter: str, keepers: Collection[str], first: Mapping[str, Any]) -> bool:
+    """True if the vote may be the proposer's own: of who keeps that agent, or of a supervisor
+    whose keeper nobody has named, where the contract does not allow it.
+
+    ``first`` are the details of the first event.
+    """
+    is_own = voter in keepers or (voter == UNKNOWN_KEEPER and bool(keepers))
+    return is_own and first.get(seals.KEEPER_MAY_SIGN) is not True
 
 
 def lacks_policy(principal: str, says: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
@@ -281,9 +285,9 @@ def _decision_faults(
     may = may_pass_on if link.kind == states.PASS_ON.kind else may_sign_off
     if not may(link.principal, required):
         yield f"the contract does not accept a decision of {link.principal}."
-    keeper = str(says.get("proposer_kept_by", ""))
-    if is_of_the_keeper(voter_of(link.principal, says), keeper, first):
-        yield f"the decision is of {keeper}, who keeps the agent that proposed it."
+    keepers = says.get("proposer_kept_by", [])
+    if is_of_a_keeper(voter_of(link.principal, says), keepers, first):
+        yield f"the decision of {link.principal} is of who keeps the agent that proposed it."
     is_approval = DECISIONS[link.kind] == Verdict.APPROVE
     if is_approval and lacks_policy(link.principal, says, first):
         yield f"the approval of {link.principal} does not cite the policy of the contract."

@@ -185,6 +185,7 @@ class Scene:
                 Membership.objects.create(user=user, tenant=tenant, role=role)
             self.people[name] = user
         keeper = f"user:{self.people['keeper'].pk}"
+        Agent.objects.filter(tenant=self.acme).update(kept_by="user:0")  # of somebody else
         Agent.objects.filter(pk=self.agents["owner"].pk).update(kept_by=keeper)
         # Every right of the admin, and no more: not a superuser, and of one tenant.
         self.people["admin"].user_permissions.set(Permission.objects.all())

@@ -211,7 +211,7 @@ def test_a_web_process_freezes(product, supervised_web, capsys):
 
 
 BLOCKED = """
-import asyncio, time
+import asyncio, django, time; django.setup()
 from approvals import health
 health.BLOCKED_S = 4.0
 async def serve():
@@ -236,7 +236,7 @@ def test_a_process_whose_event_loop_is_blocked_ends_itself_and_says_where():
 
 
 STARVED = """
-import asyncio, os, subprocess, sys, time
+import asyncio, django, os, subprocess, sys, time; django.setup()
 from approvals import health
 health.BLOCKED_S = 3.0
 async def serve():

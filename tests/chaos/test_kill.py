@@ -17,7 +17,7 @@ from ledger.principals import user
 from ledger.proof.audit.verification import verify
 from ledger.states import State
 from ledger.transactions import coordinator
-from tests.conftest import propose
+from tests.conftest import propose, seal_approver
 from tests.forgery import move_deadline
 from tests.processes import Product, running, until
 
@@ -27,6 +27,8 @@ ALICE, BOB = user(1, "Alice Moreau"), user(2, "Bob Tanaka")
 
 @pytest.fixture
 def product(acme):
+    for person in (ALICE, BOB):
+        seal_approver(person)
     with running("sandbox") as product:
         before = os.environ.get("ASSENT_SANDBOX_URL")
         os.environ["ASSENT_SANDBOX_URL"] = product.sandbox_url

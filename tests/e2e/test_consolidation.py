@@ -93,7 +93,7 @@ def test_an_agent_that_gets_stuck_asks_a_person_answers_and_the_task_goes_on(
     alice.goto(f"{product.url}/tasks/{task.pk}/")
     expect(alice.locator(".artifact").first).to_contain_text("The launch date is 5 May.")
     expect(alice.locator(".timeline")).to_contain_text("Asked a question")
-    assert verification.verify().others == 1
+    assert verification.verify().others == 3  # with two accounts
 
 
 def test_a_worker_that_is_killed_while_a_person_thinks_loses_nothing(desk_of, start):

@@ -22,7 +22,7 @@ from ledger.proof.audit import verification
 from ledger.states import FINAL, State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
-from tests.conftest import propose
+from tests.conftest import propose, seal_approver
 from tests.forgery import move_deadline
 from tests.toolbox.world import world
 
@@ -47,6 +47,8 @@ class Ledger(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         world.reset()
+        for person in PEOPLE:
+            seal_approver(person)
         self.run = uuid4().hex
         self.ids: list = []
 

@@ -11,7 +11,7 @@ import re
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
-from jsonschema import Draft202012Validator
+from jsonschema_rs import Draft202012Validator
 from openapi_spec_validator import validate
 
 from approvals.api import api

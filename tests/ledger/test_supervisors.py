@@ -11,9 +11,10 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, connection
 from django.db.transaction import atomic
+from django.urls import reverse
 
 from examples import verify as foreign_verifier
-from ledger.agents import policy_documents
+from ledger.agents import enrolment, policy_documents
 from ledger.contracts import tools
 from ledger.errors import NotAllowed
 from ledger.models import Agent, Event, PolicyDocument, Transaction, paragraphs_of
@@ -578,7 +579,7 @@ def test_the_keeper_of_an_agent_decides_on_nothing_that_it_proposed(kept_by_alic
 
     assert vote(coordinator.approve, row, bob).state == State.APPROVED
     approved = json.loads(row.events.get(kind="approved").details)
-    assert approved["proposer_kept_by"] == str(alice)
+    assert approved["proposer_kept_by"] == [str(alice)]
     verification.verify()
     assert foreign_faults() == []
 
@@ -588,10 +589,42 @@ def test_no_supervisor_of_the_same_keeper_decides_on_it_or_sees_it_wait(
 ):
     row = propose("order", item="chair")
     keep(supervisor, str(alice))
+    keep(second_boss.agent, "user:7")
 
     assert decide(boss, row).status_code == 403
     assert boss.get("/pending").json()["items"] == []
     assert decide(second_boss, row).json()["status"] == "approved"
+
+
+def test_a_supervisor_without_a_keeper_may_be_of_the_same_and_decides_on_nothing_kept(
+    kept_by_alice, boss
+):
+    row = propose("order", item="chair")
+
+    refused = decide(boss, row)
+
+    assert (refused.status_code, boss.get("/pending").json()["items"]) == (403, [])
+    assert "Nobody is named who keeps you" in refused.json()["detail"]
+
+
+def test_who_kept_the_agent_when_it_proposed_does_not_decide_although_somebody_else_does_now(
+    kept_by_alice, alice, bob, as_alice, forge
+):
+    row = propose("pay")
+    keep(kept_by_alice, "")
+    kept_by_alice.refresh_from_db()
+    enrolment.was_changed(kept_by_alice, {"kept_by": [str(alice), ""]}, by=bob, via="admin")
+
+    with pytest.raises(NotAllowed, match="You keep the agent that proposed it"):
+        vote(coordinator.approve, row, alice)
+    page = as_alice.get(reverse("desk:transaction", args=[row.pk])).content.decode()
+    assert "You keep the agent that proposed it" in page
+
+    approved = vote(coordinator.approve, row, bob)
+    assert why_not_to_act(approved) == ""
+    forge(f"UPDATE ledger_event SET principal = '{alice}' WHERE kind = 'approved'")
+    reseal(row.pk)
+    assert any("who keeps the agent that proposed it" in fault for fault in foreign_faults())
 
 
 def test_a_contract_may_let_the_keeper_sign_which_is_sealed(kept_by_alice, alice, monkeypatch):

@@ -27,12 +27,11 @@ class Installation(Product):
     def __init__(self, database: str, owner: str) -> None:
         super().__init__()
         self.environment |= {
-            "DATABASE_URL": database,
-            "ASSENT_OWNER_DATABASE_URL": owner,
             "ASSENT_TOOL_APPS": "examples.tools",
             "ASSENT_CHECKPOINT_EVERY_S": "0.5",
             "ASSENT_LIMITS": "off",
         }
+        self.move_to(database, owner)
         self.token, self.other_port = "", free_port()
 
     def manage(self, *arguments: str, expect: int = 0, **environment: str) -> str:
@@ -81,7 +80,11 @@ class Installation(Product):
 
     def move_to(self, database: str, owner: str) -> None:
         """The processes that start from now on use another database."""
-        self.environment |= {"DATABASE_URL": database, "ASSENT_OWNER_DATABASE_URL": owner}
+        self.environment |= {
+            "DATABASE_URL": database,
+            "ASSENT_LOG_DATABASE_URL": database.replace("//assent_app@", "//assent_log@"),
+            "ASSENT_OWNER_DATABASE_URL": owner,
+        }
 
     def kill_all(self) -> None:
         """Every process but the outside world."""

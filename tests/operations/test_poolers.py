@@ -68,7 +68,7 @@ def pgbouncer(main: Cluster, folder: Path, mode: str) -> Iterator[str]:
         assert found == 1, f"{pattern} stands {found} times in the configuration"
     configuration = folder / f"{mode}.ini"
     configuration.write_text(text)
-    (folder / "users").write_text('"assent_app" ""\n')
+    (folder / "users").write_text('"assent_app" ""\n"assent_log" ""\n')
     with (folder / f"{mode}.log").open("wb") as log:
         command = [PGBOUNCER, "-u", SERVICE_USER, str(configuration)]
         process = subprocess.Popen(command, stdout=log, stderr=log)

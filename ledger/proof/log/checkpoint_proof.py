@@ -276,13 +276,14 @@ def _compare_with(
 
 
 def _refuse_old_tail(covered: Coverage, patience: timedelta) -> None:
-    if not covered.checkpoints and (first := Event.objects.order_by("pk").first()):
+    old = Event.objects.filter(pk__gt=covered.upto_event, at__lt=Now() - patience)
+    first = old.order_by("pk").first()
+    if first and not covered.checkpoints:
         raise Broken(
             f"no checkpoint is there, so nothing is proved of event {first.pk} and those after it. "
             "The sweeper makes one every minute, unless ASSENT_CHECKPOINT_EVERY_S says otherwise."
         )
-    old = Event.objects.filter(pk__gt=covered.upto_event, at__lt=Now() - patience)
-    if first := old.order_by("pk").first():
+    if first:
         raise Broken(
             f"{covered.uncovered} events, the first at {first.at:%Y-%m-%d %H:%M} UTC "
             f"(event {first.pk}), are under no checkpoint: the newest checkpoints are missing, "

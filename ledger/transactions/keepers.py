@@ -1,0 +1,32 @@
+"""The people who answer for an agent: none of them signs off what it proposed."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+
+from ledger.events import ChangeKind, chain_of
+from ledger.models import Agent, Event
+from ledger.principals import Principal
+
+# An event has the time at which its database transaction began.
+TOLERANCE = timedelta(minutes=1)
+
+
+def agent_of(by: Principal) -> Agent | None:
+    if not by.is_agent:
+        return None
+    return Agent.objects.filter(tenant=by.tenant, slug=by.slug).first()
+
+
+def keepers_of(principal: str, since: datetime) -> frozenset[str]:
+    """Everybody who has kept the agent since then; empty for nobody, and for who is no agent."""
+    agent = agent_of(Principal.parse(principal))
+    if agent is None:
+        return frozenset()
+    changes = Event.objects.filter(
+        subject=chain_of(principal), kind=ChangeKind.AGENT_CHANGED, at__gte=since - TOLERANCE
+    )
+    edits = [json.loads(details)["edits"] for details in changes.values_list("details", flat=True)]
+    earlier = {edit["kept_by"][0] for edit in edits if "kept_by" in edit}
+    return frozenset({agent.kept_by, *earlier} - {""})
