@@ -229,7 +229,9 @@ def test_the_demo_leaves_address_and_logins_on_the_screen_and_ends_without_killi
     until(lambda: "sign in as alice" in up.log.read_text(), 120, "the address is shown")
     supervisor = up.home / ".assent/log/supervisor.log"
     until(
-        lambda: supervisor.exists() and "approve" in supervisor.read_text(), 60, "it waits for more"
+        lambda: supervisor.exists() and "(Judged by" in supervisor.read_text(),
+        60,
+        "it waits for more",
     )
 
     up.process.send_signal(signal.SIGINT)
