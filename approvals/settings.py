@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from decimal import Decimal
@@ -14,6 +13,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from approvals import __version__, processes
 from ledger.foundation import redis_connections
+from ledger.foundation.programs import programs_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = __version__
@@ -40,15 +40,9 @@ def names(name: str, default: str = "") -> list[str]:
 def commands(name: str) -> dict[str, list[str]]:
     """Programs by name, each with its arguments, from a JSON object."""
     try:
-        programs = json.loads(text(name) or "{}")
+        return programs_in(text(name))
     except ValueError as failure:
-        raise ImproperlyConfigured(f"{name} is not JSON: {failure}") from None
-    if not isinstance(programs, dict) or not all(
-        isinstance(command, list) and command and all(isinstance(word, str) for word in command)
-        for command in programs.values()
-    ):
-        raise ImproperlyConfigured(f'{name} is a JSON object of lists: {{"files": ["/bin/x"]}}.')
-    return programs
+        raise ImproperlyConfigured(f"{name}: {failure}") from None
 
 
 DEBUG = flag("ASSENT_DEBUG")
@@ -304,6 +298,8 @@ TOOL_KEYS = names("ASSENT_TOOL_KEY")
 PERMIT_KEYS = names("ASSENT_PERMIT_KEY")
 # Programs that are MCP servers of tools, as JSON: {"files": ["/usr/bin/mcp-files", "/srv/files"]}.
 MCP_COMMANDS = commands("ASSENT_MCP_COMMANDS")
+# The same in a file, which is read again for each call: one may be added while all runs.
+MCP_COMMANDS_FILE = os.environ.get("ASSENT_MCP_COMMANDS_FILE", "")
 # All of our environment that these see: our secrets stand in it too.
 _SEEN = ("HOME", "LANG", "LC_ALL", "PATH", "TMPDIR", "USER")
 MCP_ENVIRONMENT = {name: os.environ[name] for name in _SEEN if name in os.environ}

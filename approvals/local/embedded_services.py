@@ -52,6 +52,7 @@ LOG = "assent_log"  # the sweeper's
 RESTART_AFTER_S = 0.2
 STOPS_WITHIN_S = 1.0  # it stores nothing, so one that hangs may be killed
 RECOVERY_S = 60.0
+RECORD = "services.json"
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
 
 
@@ -71,9 +72,8 @@ def use_running_services() -> None:
     """
     if not {"ASSENT_PUBLIC_URL", "DATABASE_URL"} <= set(os.environ):
         _set_keys()
-    record = HOME / "services.json"
     try:
-        services = json.loads(record.read_text())
+        services = json.loads((HOME / RECORD).read_text())
         os.kill(services.pop("pid"), 0)
     except (OSError, ValueError, KeyError):
         return
@@ -101,10 +101,14 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
         if "REDIS_URL" not in os.environ:
             started["REDIS_URL"] = start_redis(home, stack, keep=True)
         os.environ.update(started)
-        record = home / "services.json"
-        record.write_text(json.dumps({**started, "pid": os.getpid()}))
-        stack.callback(record.unlink, missing_ok=True)
+        tell_commands(started, home)
+        stack.callback((home / RECORD).unlink, missing_ok=True)
         yield started
+
+
+def tell_commands(variables: Mapping[str, str], home: Path = HOME) -> None:
+    """Have every ``manage.py`` beside this process use these variables, until it ends."""
+    (home / RECORD).write_text(json.dumps({**variables, "pid": os.getpid()}))
 
 
 def start_postgres(folder: Path, stack: ExitStack) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -146,6 +147,24 @@ def test_what_a_program_writes_is_kept_to_two_kilobytes_and_cannot_command_a_ter
     kept = McpUpstream.objects.get().stderr
     assert kept.endswith("\N{REPLACEMENT CHARACTER}[2J Good-bye.\n")
     assert len(kept) == 2048
+
+
+def test_a_program_is_added_in_a_file_while_all_runs_unless_others_may_write_it(
+    settings, acme, tmp_path
+):
+    file = tmp_path / "commands.json"
+    settings.MCP_COMMANDS_FILE = str(file)
+    file.write_text("{}")
+    with pytest.raises(CommandError, match=r"commands\.json names no program 'files'"):
+        gateway("add", "files", "stdio:files")
+
+    command = [sys.executable, "-I", str(PROGRAM), "well", str(tmp_path)]
+    file.write_text(json.dumps({"files": command}))
+    assert "waits for an operator" in gateway("sync", "files")
+
+    file.chmod(0o664)
+    with pytest.raises(CommandError, match="Others than its owner may write it"):
+        gateway("sync", "files")
 
 
 @pytest.mark.parametrize("command", [None, ["/nowhere/mcp"]])

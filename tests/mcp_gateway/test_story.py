@@ -9,6 +9,7 @@ import pytest
 from ledger import execution
 from ledger.errors import UnknownTool
 from ledger.models import AgentToken, McpUpstream, Reading, Scope
+from ledger.states import Reasons
 from tests.conftest import propose
 from tests.mcp.wire import call, result_of, say
 from tests.mcp_gateway.conftest import gateway
@@ -66,7 +67,8 @@ def test_an_error_of_the_tool_is_in_doubt(sdk, acme, signed_off):
 
     row.refresh_from_db()
     assert row.state == "in_doubt"
-    assert "reported an error" in row.error_detail
+    assert row.error_detail == "Error executing tool fail"
+    assert row.error_source["code"] == Reasons.TOOL_SAID.code
 
 
 @ERAS

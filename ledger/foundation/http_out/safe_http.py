@@ -290,7 +290,10 @@ def checked_addresses(target: httpx.URL) -> list[Address]:
     for address in addresses:
         if not is_allowed(address):
             what = host if host == str(address) else f"{host} is {address}, which"
-            raise AddressRefused(f"{what} is not on the public internet.")
+            raise AddressRefused(
+                f"{what} is not on the public internet: an operator may add its network to "
+                "ASSENT_WEBHOOK_NETWORKS."
+            )
         if str(port) not in settings.WEBHOOK_PORTS and not _is_in_allowed_network(address):
             raise AddressRefused(
                 f"Port {port} is not one of {', '.join(settings.WEBHOOK_PORTS)}: an operator may "

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from itertools import count
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import httpx
@@ -18,6 +19,7 @@ from django.conf import settings
 
 from ledger.foundation import http_out
 from ledger.foundation.http_out import Credentials
+from ledger.foundation.programs import programs_of
 from ledger.tools.mcp import definitions, stdio, wire
 from ledger.tools.mcp.streamable_http import HttpConnection
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken, ServerError
@@ -277,7 +279,13 @@ async def _first_good(tasks: list[asyncio.Task[Talk]]) -> Talk:
 
 
 def _command(name: str) -> list[str]:
-    command = settings.MCP_COMMANDS.get(name)
-    if command is None:
-        raise NothingSent(f"ASSENT_MCP_COMMANDS names no program {name!r:.80}.")
-    return list(command)
+    programs = settings.MCP_COMMANDS
+    if file := settings.MCP_COMMANDS_FILE:
+        try:
+            programs = programs_of(Path(file))
+        except (OSError, ValueError) as failure:
+            raise NothingSent(f"{file} cannot be used: {failure}") from failure
+    if name not in programs:
+        where = file or "ASSENT_MCP_COMMANDS"
+        raise NothingSent(f"{where} names no program {name!r:.80}.")
+    return list(programs[name])

@@ -29,6 +29,15 @@ from ledger import contracts
 from ledger.tools.manifests import LONGEST_TIMEOUT_S
 
 ROOT = Path(settings.BASE_DIR)
+MCP_COMMANDS_FILE = "ASSENT_MCP_COMMANDS_FILE"
+# What a command in another terminal has to know of the running installation, besides its servers.
+OF_COMMANDS = (
+    "ASSENT_WEBHOOK_NETWORKS",
+    "ASSENT_WEBHOOK_PORTS",
+    "ASSENT_MCP_COMMANDS",
+    MCP_COMMANDS_FILE,
+    "ASSENT_TOOL_APPS",
+)
 TO_RECORD_S = 10.0  # after a call, for its outcome
 UP_WITHIN_S = 60.0  # after it the address is printed although nobody answers there
 DATABASE_WITHIN_S = 60.0  # after a crash PostgreSQL first repeats its log
@@ -66,7 +75,7 @@ class Command(BaseCommand):
         embedded_services.make_keys()
         try:
             with embedded_services.running_services() as started:
-                self._run(options["workers"], is_own_database="DATABASE_URL" in started)
+                self._run(options["workers"], started)
         except old_folder.OldFolder:
             self.leave_old_folder()
         except (embedded_services.AlreadyRunning, embedded_services.EngineMissing) as refusal:
@@ -93,12 +102,14 @@ class Command(BaseCommand):
         """End, and say how to start anew. The engines have stopped."""
         raise CommandError(old_folder.advice(), returncode=EXIT_OTHER_VERSION)
 
-    def _run(self, workers: int, *, is_own_database: bool) -> None:
+    def _run(self, workers: int, started: dict[str, str]) -> None:
         """Raises ``OldFolder``."""
         ports, told = free_ports()
         if told:
             self.stdout.write(told)
         environment = os.environ | self.environment(ports)
+        told_too = {name: environment[name] for name in OF_COMMANDS if name in environment}
+        embedded_services.tell_commands(started | told_too)
         prepared = subprocess.run(
             [sys.executable, "manage.py", self.name, "--prepare"],
             cwd=ROOT,
@@ -107,7 +118,7 @@ class Command(BaseCommand):
             stdout=subprocess.PIPE,
             text=True,
         )
-        if prepared.returncode == EXIT_OTHER_VERSION and is_own_database:
+        if prepared.returncode == EXIT_OTHER_VERSION and "DATABASE_URL" in started:
             raise old_folder.OldFolder
         if prepared.returncode != 0:
             sys.exit(prepared.returncode)
@@ -131,6 +142,12 @@ class Command(BaseCommand):
             "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", address),
             "PYTHONUNBUFFERED": "1",
         }
+        if not {"ASSENT_MCP_COMMANDS", MCP_COMMANDS_FILE} & set(os.environ):
+            file = embedded_services.HOME / "mcp_commands.json"
+            if not file.exists():
+                file.write_text("{}\n")
+                file.chmod(0o644)
+            environment[MCP_COMMANDS_FILE] = str(file)
         # The keys of one process each, which this one is not given.
         for name, variable in embedded_services.KEYS.items():
             is_set = {variable, f"{variable}_FILE"} & set(os.environ)
