@@ -33,7 +33,7 @@ from ledger.workers import start_checks  # noqa: E402
 
 if _is_its_own_process:
     start_checks.allow_many_connections()
-    sessions.bound("web", pool=settings.DATABASE_POOL)
+    sessions.bound("web", pool=settings.DATABASE_POOL, serves_people=True)
     doorbell.ring_in_background()
     liveness.show("web")
     start_checks.check_database()

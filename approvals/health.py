@@ -20,24 +20,22 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import psycopg
-from django.db import connections
 from redis import RedisError
 
 from approvals.http.admission.answers import headers_of_middleware
 from ledger.foundation import doorbell
+from ledger.foundation.postgres import servers
 
 logger = logging.getLogger(__name__)
 
 PATHS = frozenset({"/healthz", "/readyz"})
 WITHIN_S = 1.0
 FRESH_S = 1.0  # an answer of /readyz that is not older is given again: nobody loads us by asking
+# True for a stand-by, and the seconds in which no sweeper ran.
 STATE = """
     SELECT pg_is_in_recovery(), (SELECT extract(epoch FROM clock_timestamp() - beat_at)
                                  FROM ledger_sweeperlease)
 """
-# Parameters that PostgreSQL's client library knows; Django's settings have others beside them.
-PARAMETERS = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()}
 SILENT_S = 10.0
 BLOCKED_S = 15.0
 
@@ -71,8 +69,7 @@ async def what_is_missing() -> dict[str, str]:
 
 async def _database() -> list[tuple[str, str]]:
     """By a session of its own: those of the pages may all be busy."""
-    answers = await asyncio.gather(*(_state_of(server) for server in _servers()))
-    given = [answer for answer in answers if answer is not None]
+    given: list[tuple[bool, Decimal | None]] = await servers.ask_each(STATE, WITHIN_S)
     if not given:
         return [("database", "It does not answer; nothing can be shown or decided.")]
     primaries = [silent_s for is_standby, silent_s in given if not is_standby]
@@ -81,31 +78,6 @@ async def _database() -> list[tuple[str, str]]:
     if primaries[0] is None or primaries[0] > SILENT_S:
         return [("sweeper", "None has run for a while; nothing expires.")]
     return []
-
-
-def _servers() -> list[dict[str, Any]]:
-    """The parameters of each server that the settings name: one that is silent delays no other."""
-    options = connections["default"].get_connection_params()
-    shared = {name: value for name, value in options.items() if name in PARAMETERS}
-    hosts = str(shared.pop("host", "")).split(",")
-    ports = str(shared.pop("port", "")).split(",")
-    ports = ports if len(ports) == len(hosts) else ports[:1] * len(hosts)
-    pairs = zip(hosts, ports, strict=True)
-    return [
-        {**shared, **({"host": host} if host else {}), **({"port": port} if port else {})}
-        for host, port in pairs
-    ]
-
-
-async def _state_of(server: dict[str, Any]) -> tuple[bool, Decimal | None] | None:
-    """True for a stand-by, and the seconds in which no sweeper ran; ``None``: no answer."""
-    try:
-        async with asyncio.timeout(WITHIN_S):
-            session = await psycopg.AsyncConnection.connect(**server, autocommit=True)
-            async with session:
-                return await (await session.execute(STATE)).fetchone()
-    except (TimeoutError, psycopg.Error):
-        return None
 
 
 async def _redis() -> list[tuple[str, str]]:

@@ -34,7 +34,7 @@ from ledger.workers import refuse_if_unsafe  # noqa: E402
 
 refuse_if_unsafe("web")
 if _is_its_own_process:
-    sessions.bound("web")
+    sessions.bound("web", serves_people=True)
     doorbell.ring_in_background()
     liveness.show("web")
 

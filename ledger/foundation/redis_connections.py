@@ -8,10 +8,6 @@ own got an answer again: a hung Redis costs a process one time limit, however mu
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import threading
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -34,11 +30,10 @@ from redis.connection import (
 )
 from redis.retry import Retry
 
-logger = logging.getLogger(__name__)
+from ledger.foundation.breakers import Breaker
 
 CONNECT_S = 0.2
 ANSWER_S = 0.5
-PROBE_EVERY_S = 0.5
 # A subscription that is silent for so long is asked for a sign of life, which must come as soon.
 SILENT_S = 5.0
 LIMITS: dict[str, Any] = {
@@ -52,55 +47,27 @@ class RedisIsAway(ConnectionError):
     """Redis did not answer a moment ago, so it was not asked."""
 
 
-class Breaker:
-    """Tells if this process asks Redis, and has the thread that finds out when it may again."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-        self._lock = threading.Lock()
-        self._probing_pid = 0  # a forked process has to probe for itself
-
-    @property
-    def is_open(self) -> bool:
-        return self._probing_pid == os.getpid()
-
-    def refuse(self) -> None:
-        """Raises ``RedisIsAway`` while open."""
-        if self._probing_pid and self.is_open:
-            raise RedisIsAway("Redis did not answer a moment ago.")
-
-    @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Open when Redis fails within the block."""
+def _breaker_of(url: str) -> Breaker:
+    def gives_sign() -> bool:
         try:
-            yield
-        except RedisIsAway:
-            raise
-        except (ConnectionError, TimeoutError) as failure:
-            self.open(failure)
-            raise
-
-    def open(self, failure: Exception) -> None:
-        with self._lock:
-            if self.is_open:
-                return
-            self._probing_pid = os.getpid()
-        logger.warning("Redis does not answer (%s); the sweeper finds what it is not told", failure)
-        threading.Thread(target=self._probe, name="redis probe", daemon=True).start()
-
-    def _probe(self) -> None:
-        since = time.monotonic()
-        while not self._answers():
-            time.sleep(PROBE_EVERY_S)
-        self._probing_pid = 0
-        logger.warning("Redis answers again after %.1f s", time.monotonic() - since)
-
-    def _answers(self) -> bool:
-        try:
-            with Redis.from_url(self._url, **LIMITS) as redis:
+            with Redis.from_url(url, **LIMITS) as redis:
                 return bool(redis.ping())
         except (RedisError, OSError):
             return False
+
+    return Breaker("Redis", gives_sign, RedisIsAway)
+
+
+@contextmanager
+def _watching(breaker: Breaker) -> Iterator[None]:
+    """Opens the breaker when Redis fails within the block."""
+    try:
+        yield
+    except RedisIsAway:
+        raise
+    except (ConnectionError, TimeoutError) as failure:
+        breaker.open(failure)
+        raise
 
 
 class _Guarded:
@@ -110,18 +77,18 @@ class _Guarded:
 
     def connect_check_health(self, *args: Any, **options: Any) -> Any:
         self.breaker.refuse()
-        with self.breaker.watching():
+        with _watching(self.breaker):
             return super().connect_check_health(*args, **options)  # type: ignore[misc]
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
         self.breaker.refuse()
-        with self.breaker.watching():
+        with _watching(self.breaker):
             return super().send_packed_command(*args, **options)  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
         if "timeout" in options:  # a subscription, which may hear nothing for long
             return super().read_response(*args, **options)  # type: ignore[misc]
-        with self.breaker.watching():
+        with _watching(self.breaker):
             return super().read_response(*args, **options)  # type: ignore[misc]
 
 
@@ -137,7 +104,7 @@ def pool_of(url: str) -> ConnectionPool:
     options = {"connection_class": Connection, **from_url}
     kind = options.pop("connection_class")
     assert kind in {Connection, SSLConnection, UnixDomainSocketConnection}
-    guarded = type(f"Guarded{kind.__name__}", (_Guarded, kind), {"breaker": Breaker(url)})
+    guarded = type(f"Guarded{kind.__name__}", (_Guarded, kind), {"breaker": _breaker_of(url)})
     return ConnectionPool(connection_class=guarded, **{**LIMITS, **options})
 
 

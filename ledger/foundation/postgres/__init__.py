@@ -5,6 +5,7 @@
 ``statements`` for UPDATEs that are compiled once, ``sessions`` for the limits of each process,
 ``budget`` for what all processes together may open,
 ``repeatable_migrations`` for migrations that go on after an interruption,
+``servers`` for questions to each of them,
 ``outages`` for what is logged while the database is away, ``poolers`` for what stands before it.
 """
 

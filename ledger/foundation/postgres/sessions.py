@@ -12,7 +12,9 @@ import psycopg
 from django.db import InterfaceError, OperationalError, connection, connections
 from psycopg.errors import QueryCanceled
 
-from ledger.foundation.postgres.backend.base import BoundedConnection
+from ledger.foundation.breakers import Breaker
+from ledger.foundation.postgres import servers
+from ledger.foundation.postgres.backend.base import BoundedConnection, DatabaseIsAway
 
 # Raised when the database is away or has ended the session.
 CONNECTION_LOST = (OperationalError, InterfaceError)
@@ -26,16 +28,20 @@ LOCK_S = 3
 IDLE_IN_TRANSACTION_S = 10
 # A session that is unused for this long is closed.
 IDLE_S = 30.0
-POOL_TIMEOUT_S = 5.0
+POOL_TIMEOUT_S = 2.5
+SIGN_OF_LIFE_S = 1.5
 
 
-def bound(process: str, *, pool: int = 0, lock_s: int = LOCK_S) -> None:
+def bound(
+    process: str, *, pool: int = 0, lock_s: int = LOCK_S, serves_people: bool = False
+) -> None:
     """Limit the sessions of this process. Must be called before the first one is opened.
 
     ``process`` is its name, which ``pg_stat_activity`` shows for each of them.
     ``lock_s`` is how many seconds a statement waits for somebody else's lock.
     ``pool`` is how many sessions its threads share; a thread holds one only while it uses it.
     Without it each thread has its own.
+    ``serves_people``: what waits ends as soon as the database is known to give no sign of life.
     """
     database = connections.settings["default"]
     limits = {
@@ -48,6 +54,8 @@ def bound(process: str, *, pool: int = 0, lock_s: int = LOCK_S) -> None:
     database["OPTIONS"]["options"] = " ".join(options).strip()
     database["OPTIONS"].setdefault("application_name", f"assent {process}")
     BoundedConnection.answer_within_s = STATEMENT_S + ANSWER_MARGIN_S
+    if serves_people:
+        BoundedConnection.breaker = Breaker("The database", _gives_sign, DatabaseIsAway)
     if pool:
         database["CONN_MAX_AGE"] = 0  # returned to the pool after each request
         database["CONN_HEALTH_CHECKS"] = True
@@ -58,6 +66,10 @@ def bound(process: str, *, pool: int = 0, lock_s: int = LOCK_S) -> None:
             "max_idle": IDLE_S,
             "timeout": POOL_TIMEOUT_S,
         }
+
+
+def _gives_sign() -> bool:
+    return servers.has_primary(SIGN_OF_LIFE_S)
 
 
 def may_have_committed(failure: Exception) -> bool:
