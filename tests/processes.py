@@ -38,11 +38,22 @@ def until(condition: Callable[[], Any], seconds: float = 20, what: str = "") -> 
     raise AssertionError(f"did not come true within {seconds} s: {what or condition}")
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """Below those that the kernel gives to outgoing connections, one of which may take it first."""
+    """Below those that the kernel gives to outgoing connections, one of which may take it first.
+
+    Until somebody listens there, neither this process nor another worker of pytest is given it.
+    """
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
-        port = 20_000 + secrets.randbelow(12_000)
+        port = 20_000 + secrets.randbelow(12_000 // workers) * workers + worker
         with socket.socket() as probe, suppress(OSError):
+            if port in _given:
+                continue
+            _given.add(port)
             probe.bind(("127.0.0.1", port))
             return port
 
