@@ -44,6 +44,23 @@ def test_a_file_is_applied_once_however_often_it_is(apply):
     assert tool_named("acme", "refund_invoice").runs_at == "payments.example"
 
 
+def test_a_new_tool_is_shown_as_the_file_says_it_and_whole_when_asked(apply):
+    told = apply(manifest(ADDRESS, contract={"risk_level": "LOW"}), dry_run=True)
+
+    assert 'contract.risk_level: "LOW"' in told
+    assert "quorum" not in told
+    assert "others have their defaults (-v 2 shows them)." in told
+    whole = apply(manifest(ADDRESS), dry_run=True, verbosity=2)
+    assert "contract.quorum: 1" in whole
+    assert "defaults" not in whole
+
+
+def test_a_slash_at_the_end_of_an_address_says_nothing(apply):
+    apply(manifest(ADDRESS))
+
+    assert "refund_invoice: unchanged" in apply(manifest(f"{ADDRESS}/"))
+
+
 def test_a_dry_run_shows_what_would_change_and_changes_nothing(apply):
     apply(manifest(ADDRESS))
 

@@ -44,7 +44,7 @@ class Command(BaseCommand):
                 case "credential":
                     self._credential(options["name"], _tenant(options["tenant"]), options)
                 case _:
-                    self._apply(options["file"], is_dry=options["dry_run"])
+                    self._apply(options["file"], options)
         except (LedgerError, registrations.Refused, CredentialRefused) as refusal:
             raise CommandError(f"{refusal} Nothing was changed.") from refusal
 
@@ -87,28 +87,37 @@ class Command(BaseCommand):
         if file is None:
             self.stdout.write(f"For the owner of the service, and not shown again: {secret}")
 
-    def _apply(self, file: Path, *, is_dry: bool) -> None:
+    def _apply(self, file: Path, options: dict[str, Any]) -> None:
         """All of them or none: a tool that is refused takes back those before it."""
         tenant, manifests = _read(file)
         for manifest in manifests:
             registrations.check(tenant, manifest)
         with atomic():
             for manifest in manifests:
-                self._apply_one(tenant, manifest, is_dry=is_dry)
-        if is_dry:
+                self._apply_one(tenant, manifest, options)
+        if options["dry_run"]:
             self.stdout.write("Nothing was changed: this was a dry run.")
 
-    def _apply_one(self, tenant: Tenant, manifest: Manifest, *, is_dry: bool) -> None:
+    def _apply_one(self, tenant: Tenant, manifest: Manifest, options: dict[str, Any]) -> None:
         old = registrations.current(tenant, manifest.name)
         changed = registrations.differences(old, manifest)
-        if not is_dry:
+        if not options["dry_run"]:
             by, via = command_principal(), Surface.COMMAND
             changed = registrations.register(tenant, manifest, by=by, via=via)
         what = "unchanged" if not changed else "changed" if old is not None else "new"
         self.stdout.write(f"{manifest.name}: {what} ({manifest.sha256[:12]})")
-        for name, (before, after) in changed.items():
-            line = f"  {name}: {_short(before)} → {_short(after)}"
-            self.stdout.write(line if old is not None else f"  {name}: {_short(after)}")
+        if old is not None:
+            for name, (before, after) in changed.items():
+                self.stdout.write(f"  {name}: {_short(before)} → {_short(after)}")
+            return
+        given = {f"contract.{name}" for name in manifest.contract.model_fields_set}
+        given |= changed.keys() if options["verbosity"] > 1 else manifest.model_fields_set
+        shown = [name for name in changed if name in given]
+        for name in shown:
+            self.stdout.write(f"  {name}: {_short(changed[name][1])}")
+        if len(shown) < len(changed):
+            left = len(changed) - len(shown)
+            self.stdout.write(f"  {left} others have their defaults (-v 2 shows them).")
 
 
 def _add_credential(verbs: Any) -> None:

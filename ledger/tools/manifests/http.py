@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from ledger.foundation import http_out
 from ledger.tools.manifests.base import Manifest, check_host
 
 CredentialName = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,62})?$")]
+Address = Annotated[str, Field(max_length=500), AfterValidator(lambda text: text.rstrip("/"))]
 Route = Literal["plan", "rollback", "compensate", "find_receipt"]
 
 
@@ -19,7 +20,7 @@ class HttpManifest(Manifest):
     added_later: ClassVar[frozenset[str]] = frozenset({"credential", "signing_secret"})
 
     kind: Literal["http"] = "http"
-    address: Annotated[str, Field(max_length=500)]
+    address: Address
     routes: list[Route] = []
     # A 404 for an operation proves that it was not carried out and never will be.
     receipts_are_complete: bool = False
@@ -45,5 +46,5 @@ def _check_address(address: str) -> None:
     except http_out.AddressRefused as refusal:
         raise ValueError(f"the address cannot be called: {str(refusal).rstrip('.')}") from None
     check_host(address)
-    if "?" in address or "#" in address or address.endswith("/"):
-        raise ValueError("the address has no query, no fragment and no slash at its end")
+    if "?" in address or "#" in address:
+        raise ValueError("the address has no query and no fragment")
