@@ -163,7 +163,9 @@ class UpstreamToolAdmin(ReadOnly, OwnRowPages):
         if row.sha256 != request.POST.get("seen"):
             raise UpstreamRefused(_("It has changed since you looked at it: look again."))
         stated = {"errors_mean_nothing_happened"} & request.POST.keys()
-        terms = dict.fromkeys(stated, True)
+        terms: dict[str, Any] = dict.fromkeys(stated, True)
+        if description := request.POST.get("description", "").replace("\r\n", "\n").strip():
+            terms["description"] = description
         manifest = mcp_upstreams.draft(row, is_readonly="read_only" in request.POST, **terms)
         tenant = row.upstream.tenant
         current = registrations.current(tenant, manifest.name)
@@ -184,7 +186,13 @@ def _release_of(row: UpstreamTool, *, may: bool) -> dict[str, Any]:
     latest = registrations.latest(row.upstream.tenant, manifest.name)
     loosens = loosened(latest, manifest)
     differences = differences_of(latest, manifest, loosens)
-    return {**shown, "can_release": True, "terms": differences, "takes_two": bool(loosens)}
+    return {
+        **shown,
+        "can_release": True,
+        "terms": differences,
+        "takes_two": bool(loosens),
+        "description": manifest.description,
+    }
 
 
 def _shown(value: Any) -> str:

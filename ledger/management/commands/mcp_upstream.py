@@ -45,6 +45,9 @@ class Command(BaseCommand):
                 of_verb.add_argument("tool", nargs=nargs, help="as the server calls it")
             if verb in {"show", "release"}:
                 of_verb.add_argument(
+                    "--description", default="", help="for your agents, in place of the server's"
+                )
+                of_verb.add_argument(
                     "--read-only", action="store_true", help="runs at once, without sign-off"
                 )
                 of_verb.add_argument(
@@ -161,6 +164,9 @@ class Command(BaseCommand):
         registrations.register(row.upstream.tenant, manifest, by=by, via=via)
         how = "runs at once and is recorded" if manifest.is_readonly else "needs sign-off"
         self.stdout.write(f"{manifest.name}: released ({manifest.sha256[:12]}); it {how}.")
+        self.stdout.write(
+            _plain(f"  This text will be read by your agents: {manifest.description}")
+        )
 
     def _asked(self, row: UpstreamTool) -> dict[str, bool]:
         """The answer of the operator at a terminal to what the server's list cannot say."""
@@ -189,11 +195,17 @@ def _plain(text: str) -> str:
 
 
 def _draft(
-    row: UpstreamTool, *, read_only: bool, errors_mean_nothing_happened: bool | None, **_: Any
+    row: UpstreamTool,
+    *,
+    read_only: bool,
+    errors_mean_nothing_happened: bool | None,
+    description: str,
+    **_: Any,
 ) -> McpManifest:
-    terms = {"errors_mean_nothing_happened": errors_mean_nothing_happened}
-    stated = {} if errors_mean_nothing_happened is None else terms
-    return mcp_upstreams.draft(row, is_readonly=read_only, **stated)
+    terms: dict[str, Any] = {"description": description} if description else {}
+    if errors_mean_nothing_happened is not None:
+        terms["errors_mean_nothing_happened"] = errors_mean_nothing_happened
+    return mcp_upstreams.draft(row, is_readonly=read_only, **terms)
 
 
 def _tool(upstream: McpUpstream, name: str) -> UpstreamTool:

@@ -28,6 +28,7 @@ from ledger.tools.mcp_upstreams.reading import KIND, hold_row
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 DESCRIPTION_MOST = 3000
+TAG = re.compile(r"</?[A-Za-z][^<>]*>")
 State = UpstreamToolState
 
 
@@ -107,7 +108,8 @@ def new_and_read_only(upstream: McpUpstream) -> list[UpstreamTool]:
 
 def draft(row: UpstreamTool, *, is_readonly: bool = False, **terms: Any) -> McpManifest:
     """The manifest of a tool as its list has it now: the strictest contract there is, or, where
-    it was released before, the terms of then; ``terms`` take their place.
+    it was released before, the terms of then; ``terms`` take their place, a ``description`` that
+    of the server.
 
     Raises ``UpstreamRefused``.
     """
@@ -117,6 +119,7 @@ def draft(row: UpstreamTool, *, is_readonly: bool = False, **terms: Any) -> McpM
         return McpManifest.read(
             {
                 **kept,
+                "description": _description_of(row),
                 **terms,
                 "kind": "mcp",
                 "name": row.tool,
@@ -124,7 +127,6 @@ def draft(row: UpstreamTool, *, is_readonly: bool = False, **terms: Any) -> McpM
                 "address": row.upstream.address,
                 "credential": row.upstream.credential,
                 "tool": row.name,
-                "description": _description_of(row),
                 "arguments": closed(row.definition.get("inputSchema")),
                 "sha256_of_definition": row.sha256,
                 "is_readonly": is_readonly or kept.get("is_readonly", False),
@@ -153,8 +155,9 @@ def _strictest(row: UpstreamTool) -> dict[str, Any]:
 
 
 def _description_of(row: UpstreamTool) -> str:
+    """The server's own, without tags: agents would read them as the frame of their instructions."""
     text = row.definition.get("description")
-    text = text if isinstance(text, str) else ""
+    text = TAG.sub("", text).strip() if isinstance(text, str) else ""
     return text if len(text) <= DESCRIPTION_MOST else f"{text[: DESCRIPTION_MOST - 1]}…"
 
 
