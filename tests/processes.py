@@ -50,10 +50,10 @@ def free_port() -> int:
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     while True:
         port = 20_000 + secrets.randbelow(12_000 // workers) * workers + worker
+        if port in _given:
+            continue
+        _given.add(port)
         with socket.socket() as probe, suppress(OSError):
-            if port in _given:
-                continue
-            _given.add(port)
             probe.bind(("127.0.0.1", port))
             return port
 

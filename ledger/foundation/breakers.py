@@ -73,4 +73,8 @@ class Breaker:
 
     def _is_alive(self) -> bool:
         began = time.monotonic()
-        return self._gives_sign() or self._heard_at > began
+        try:
+            return self._gives_sign() or self._heard_at > began
+        except Exception:  # this thread must go on: nobody else closes the breaker
+            logger.exception("%s could not be asked for a sign of life", self._name)
+            return False

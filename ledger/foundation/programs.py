@@ -12,7 +12,10 @@ WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 def programs_in(text: str) -> dict[str, list[str]]:
     """Each program with its arguments, from a JSON object of lists. Raises ``ValueError``."""
-    programs = json.loads(text or "{}")
+    try:
+        programs = json.loads(text or "{}")
+    except ValueError:
+        programs = None
     if not isinstance(programs, dict) or not all(
         isinstance(command, list) and command and all(isinstance(word, str) for word in command)
         for command in programs.values()

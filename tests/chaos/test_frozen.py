@@ -130,7 +130,7 @@ def test_the_network_to_the_database_swallows(product, people, capsys):
     page, ready = refusal
     assert (page.status_code, page.headers["Retry-After"]) == (503, "5")
     assert "The database does not answer" in page.text
-    assert took < 15
+    assert took < 8  # not the 12 s that a statement may take
     assert alive.json()["status"] == "ok"
     assert (ready.status_code, list(ready.json()["missing"])) == (503, ["database"])
     assert readiness < 3

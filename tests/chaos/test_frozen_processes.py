@@ -320,7 +320,7 @@ def test_postgresql_freezes(product, people, capsys):
         f"s, all done {recovered:.1f} s after it went on",
     )
     assert len(proposed) == 5
-    assert longest < FROZEN_S + 2
+    assert longest < 8  # not the 12 s that a statement may take
     assert set(statuses) <= {201, 302, 409, 503}
     assert refunds(product) == len(rows)
     verify()

@@ -29,7 +29,7 @@ IDLE_IN_TRANSACTION_S = 10
 # A session that is unused for this long is closed.
 IDLE_S = 30.0
 POOL_TIMEOUT_S = 2.5
-SIGN_OF_LIFE_S = 1.5
+SIGN_OF_LIFE_S = 1.0  # it is known within POOL_TIMEOUT_S, which nobody then waits for again
 
 
 def bound(

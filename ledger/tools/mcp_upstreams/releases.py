@@ -28,7 +28,8 @@ from ledger.tools.mcp_upstreams.reading import KIND, hold_row
 
 NAME = re.compile(r"[a-z][a-z0-9_]{0,30}")
 DESCRIPTION_MOST = 3000
-TAG = re.compile(r"</?[A-Za-z][^<>]*>")
+# A tag, or whatever could be the beginning of one once something within it is gone.
+TAG = re.compile(r"</?[A-Za-z][^<>]*>|<+(?=[A-Za-z/!?])")
 State = UpstreamToolState
 
 
