@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -241,6 +242,30 @@ def test_the_demo_leaves_address_and_logins_on_the_screen_and_ends_without_killi
     after = shown.partition("watch its receipt appear.")[2].strip().splitlines()
     assert [line.partition("| ")[2] for line in after[:1]] == ["SIGINT received"]
     assert "killed" not in shown
+
+
+def test_a_command_in_another_terminal_knows_what_the_running_demo_allows(up: Any) -> None:
+    up.command = "demo"
+    up.begin()
+    until(lambda: "sign in as alice" in up.log.read_text(), 120, "the address is shown")
+    program = [sys.executable, "-I", str(ROOT / "tests/mcp_gateway/programs.py"), "well"]
+    (up.home / ".assent/mcp_commands.json").write_text(json.dumps({"files": program}))
+
+    def add(name: str, address: str) -> str:
+        added = subprocess.run(
+            [sys.executable, "manage.py", "mcp_upstream", "add", name, address, "--tenant=acme"],
+            cwd=up.home,
+            env=trees.bare_environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return added.stdout + added.stderr
+
+    assert "waits for an operator" in add("files", "stdio:files")
+    told = add("near", f"http://127.0.0.1:{free_port()}/mcp")
+    assert "near is registered" in told  # nobody listens there, but the address is allowed
+    assert "public internet" not in told
 
 
 def test_a_port_that_was_asked_for_is_used_or_refused(up: Any) -> None:
