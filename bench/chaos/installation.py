@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from approvals import processes
-from approvals.local.embedded_services import as_role
+from approvals.local.database_passwords import as_role
 from approvals.processes import Process, environment_of
 from bench.chaos import engines
 from bench.chaos.disk import Disk, no_disk, small_disk

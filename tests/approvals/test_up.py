@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from approvals.local import embedded_services
+from approvals.local.database_passwords import as_role
 from approvals.local.management.commands import up
 from ledger import contracts
 from ledger.tools import manifests
@@ -75,3 +76,42 @@ def test_the_servers_that_come_along_hold_no_key(tmp_path, monkeypatch):
     for environment in environments:
         assert "ASSENT_" not in environment
         assert "DATABASE_URL" not in environment
+
+
+@pytest.mark.slow
+def test_the_database_that_comes_along_lets_nobody_in_without_the_password_of_a_role(
+    tmp_path, monkeypatch
+):
+    for name in ("DATABASE_URL", "ASSENT_OWNER_DATABASE_URL", "ASSENT_LOG_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with ExitStack() as stack:  # a folder of a version that trusted everybody
+        trusting = embedded_services.start_postgres(tmp_path / "postgres", stack)
+        with psycopg.connect(trusting, autocommit=True) as session:
+            session.execute(f"CREATE ROLE {embedded_services.APPLICATION} LOGIN")
+
+    for _ in ("the first start", "the next"):
+        with embedded_services.running_services(tmp_path) as started:
+            record = tmp_path / "services.json"
+            assert record.stat().st_mode & 0o777 == 0o600, "it holds the passwords"
+            with psycopg.connect(started["ASSENT_OWNER_DATABASE_URL"]) as session:
+                session.execute("SELECT 1")
+            for url in (trusting, as_role(trusting, embedded_services.APPLICATION)):
+                with pytest.raises(psycopg.OperationalError, match="password"):
+                    psycopg.connect(url)
+            password = (tmp_path / "assent_app_password").read_text()
+            with pytest.raises(psycopg.OperationalError, match="password"):
+                psycopg.connect(as_role(trusting, "postgres", password))
+        for name in started:
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.slow
+def test_a_lost_password_of_the_database_is_told_at_once(tmp_path):
+    with ExitStack() as stack:
+        embedded_services.start_postgres(tmp_path / "postgres", stack, "a-password")
+
+    with (
+        ExitStack() as stack,
+        pytest.raises(embedded_services.EngineMissing, match="postgres_password"),
+    ):
+        embedded_services.start_postgres(tmp_path / "postgres", stack, "another")
