@@ -23,12 +23,18 @@ WORK = (*WORKER_QUEUES, *COURIER_QUEUES)
 QUEUES = tuple(name for name in WORK if name != DELIVER)  # of Redis
 
 
+# Read by all but MIGRATE: what the database stores encrypted, and the signals in Redis.
+OF_ROWS_AND_SIGNALS = frozenset({"ASSENT_ENCRYPTION_KEYS", "ASSENT_CHANNELS_KEY"})
+# Links, buttons, and the names under which subjects are counted.
+OF_SIGNED_TEXTS = frozenset({"ASSENT_SECRET_KEY", "ASSENT_SECRET_KEY_FALLBACKS"})
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """One kind of process: a service of ``compose.yaml``, a name in the log of ``up``.
 
-    ``command`` follows the Python interpreter. ``secrets`` are variables that no other process
-    gets; each may also come as ``<name>_FILE``.
+    ``command`` follows the Python interpreter. ``secrets`` are the keys and addresses that it
+    gets; each may also come as ``<name>_FILE``. It gets no other one of ``SECRETS``.
     """
 
     name: str
@@ -56,28 +62,58 @@ GRANIAN = (
 WEB = Process(
     "web",
     ("-m", *GRANIAN, "approvals.asgi:application"),
-    secrets=frozenset({"ASSENT_OIDC_CLIENT_SECRET", "ASSENT_PERMIT_KEY"}),
+    secrets=OF_ROWS_AND_SIGNALS
+    | OF_SIGNED_TEXTS
+    | {
+        # It publishes the public halves of those with which others sign.
+        "ASSENT_CARD_KEY",
+        "ASSENT_PUSH_KEY",
+        "ASSENT_TOOL_KEY",
+        "ASSENT_PERMIT_KEY",
+        "ASSENT_OIDC_CLIENT_SECRET",
+        "ASSENT_METRICS_TOKEN",
+    },
 )
-WORKER = Process("worker", ("manage.py", "work", "--but", *COURIER_QUEUES), queues=WORKER_QUEUES)
+WORKER = Process(
+    "worker",
+    ("manage.py", "work", "--but", *COURIER_QUEUES),
+    queues=WORKER_QUEUES,
+    secrets=OF_ROWS_AND_SIGNALS | {"ASSENT_TOOL_KEY"},
+)
 COURIER = Process(
     "courier",
     ("manage.py", "work", "--only", *COURIER_QUEUES),
     queues=tuple(name for name in COURIER_QUEUES if name != DELIVER),
-    secrets=frozenset({"ASSENT_VAPID_KEY"}),
+    secrets=OF_ROWS_AND_SIGNALS
+    | OF_SIGNED_TEXTS
+    | {"ASSENT_PUSH_KEY", "ASSENT_TOOL_KEY", "ASSENT_VAPID_KEY"},
 )
 SWEEPER = Process(
     "sweeper",
     ("manage.py", "sweep"),
-    secrets=frozenset({"ASSENT_AUDIT_KEY", "ASSENT_LOG_DATABASE_URL"}),
+    secrets=OF_ROWS_AND_SIGNALS | OF_SIGNED_TEXTS | {"ASSENT_AUDIT_KEY", "ASSENT_LOG_DATABASE_URL"},
 )
 # For Socket Mode only.
-SLACK = Process("slack", ("manage.py", "slack_listen"), app="approvals.slack")
+SLACK = Process(
+    "slack",
+    ("manage.py", "slack_listen"),
+    secrets=OF_ROWS_AND_SIGNALS | OF_SIGNED_TEXTS,
+    app="approvals.slack",
+)
 # The git program on repositories of strangers: in a process that serves nothing else.
-BUS = Process("bus", ("manage.py", "bus", "listen"), app="a2a.doors.git_bus")
+BUS = Process(
+    "bus", ("manage.py", "bus", "listen"), secrets=OF_ROWS_AND_SIGNALS, app="a2a.doors.git_bus"
+)
 
 EXIT_OTHER_VERSION = 65  # of ``MIGRATE``; EX_DATAERR of sysexits.h
 PROCESSES = (MIGRATE, WEB, WORKER, COURIER, SWEEPER, SLACK, BUS)
-SECRETS_OF_SOME = frozenset[str]().union(*(process.secrets for process in PROCESSES))
+SECRETS = frozenset[str]().union(*(process.secrets for process in PROCESSES))
+# Of `manage.py` with any other command, which an operator runs.
+OF_COMMANDS = (
+    OF_ROWS_AND_SIGNALS
+    | OF_SIGNED_TEXTS
+    | {"ASSENT_CARD_KEY", "ASSENT_PUSH_KEY", "ASSENT_TOOL_KEY"}
+)
 
 
 def run_by(arguments: Sequence[str]) -> Process | None:
@@ -90,12 +126,20 @@ def run_by(arguments: Sequence[str]) -> Process | None:
 
 
 def withheld_from(process: Process | None) -> frozenset[str]:
-    """Variables that are the secrets of other processes; ``None`` has no secrets of its own."""
-    return SECRETS_OF_SOME - (process.secrets if process is not None else frozenset())
+    """Secrets that a process does not get; ``None`` is a command that an operator runs."""
+    return SECRETS - (process.secrets if process is not None else OF_COMMANDS)
 
 
 def environment_of(process: Process | None, environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without the secrets of other processes."""
-    withheld = withheld_from(process)
+    """``environment`` without the secrets that the process does not get."""
+    return _without(withheld_from(process), environment)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """``environment`` for a program that is not ours."""
+    return _without(SECRETS | {"DATABASE_URL", "REDIS_URL"}, environment)
+
+
+def _without(withheld: frozenset[str], environment: Mapping[str, str]) -> dict[str, str]:
     withheld |= {f"{name}_FILE" for name in withheld}
     return {name: value for name, value in environment.items() if name not in withheld}

@@ -49,8 +49,6 @@ DEBUG = flag("ASSENT_DEBUG")
 # Set by `make demo`: its people and their passwords are known to everybody.
 IS_DEMO = DEBUG and flag("ASSENT_DEMO")
 SECRET_KEY = text("ASSENT_SECRET_KEY")
-if not SECRET_KEY and DEBUG:
-    SECRET_KEY = "insecure: for development on one machine only"
 # Earlier ones, whose sessions and signatures still count until they are taken off the list.
 SECRET_KEY_FALLBACKS = names("ASSENT_SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = names("ASSENT_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
@@ -173,6 +171,8 @@ WORK, DELIVER = processes.WORK, processes.DELIVER
 # What waits for others, and must not delay what does not.
 COURIER_QUEUES = frozenset(processes.COURIER_QUEUES)
 QUEUE_THREADS = processes.QUEUE_THREADS
+# Of the signals between our processes: the first encrypts, all decrypt.
+CHANNELS_KEYS = names("ASSENT_CHANNELS_KEY")
 CHANNEL_LAYERS = {
     "default": {
         "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
@@ -188,9 +188,7 @@ CHANNEL_LAYERS = {
             "prefix": "assent",
             "serializer_format": "json",
             # Encrypted and signed: who writes to Redis cannot make us deaf to what happened.
-            "symmetric_encryption_keys": [
-                f"assent.channels:{key}" for key in (SECRET_KEY, *SECRET_KEY_FALLBACKS)
-            ],
+            "symmetric_encryption_keys": CHANNELS_KEYS,
         },
     }
 }

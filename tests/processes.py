@@ -39,6 +39,15 @@ def until(condition: Callable[[], Any], seconds: float = 20, what: str = "") -> 
 
 
 _given: set[int] = set()
+# Any other name is a worker that is a courier as well.
+KINDS = {
+    "web": WEB,
+    "live": WEB,
+    "sweeper": SWEEPER,
+    "bus": BUS,
+    "commits": WORKER,
+    "listener": SLACK,
+}
 
 
 def free_port() -> int:
@@ -99,8 +108,7 @@ class Product:
             self._wait_until_up(name)
 
     def _environment_of(self, name: str) -> dict[str, str]:
-        """Only the sweeper has the audit key."""
-        return environment_of(SWEEPER if name == "sweeper" else WEB, self.environment)
+        return environment_of(KINDS.get(name, COURIER), self.environment)
 
     def _command(self, name: str) -> list[str]:
         listen = ["--host", "127.0.0.1", "--log-level", "warning"]

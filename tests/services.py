@@ -81,6 +81,7 @@ def set_environment() -> None:
         "DATABASE_URL": os.environ.get("TEST_DATABASE_URL") or DATABASE_URL,
         "REDIS_URL": os.environ.get("TEST_REDIS_URL") or REDIS_URL,
         "ASSENT_SECRET_KEY": "only for tests, and long enough to be accepted by the checks",
+        "ASSENT_CHANNELS_KEY": "77" * 32,
         "ASSENT_AUDIT_KEY": "11" * 32,
         "ASSENT_CARD_KEY": "22" * 32,
         "ASSENT_PUSH_KEY": "33" * 32,

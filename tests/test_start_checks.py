@@ -24,6 +24,7 @@ def deployed(settings):
     settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = LONG, []
     settings.DEBUG, settings.AUDIT_KEY = False, ""
     settings.CARD_KEYS, settings.PUSH_KEYS = ["22" * 32], ["33" * 32]
+    settings.CHANNELS_KEYS = ["77" * 32]
     settings.ENCRYPTION_KEYS, settings.WEBHOOK_NETWORKS = ["44" * 32], ["10.1.0.0/16"]
     return settings
 
@@ -46,9 +47,9 @@ def test_a_deployment_in_order_has_nothing_to_say(deployed):
         ("SECRET_KEY", "", "E004"),
         ("SECRET_KEY", "short", "E004"),
         ("SECRET_KEY", "a" * 64, "E004"),
-        ("SECRET_KEY", "insecure: for development on one machine only" * 2, "E004"),
         ("SECRET_KEY_FALLBACKS", ["short"], "E004"),
         ("ENCRYPTION_KEYS", [], "E005"),
+        ("CHANNELS_KEYS", [], "E017"),
         ("AUDIT_KEY", "11" * 32, "E007"),
         ("ENCRYPTION_KEYS", ["44" * 16], "E008"),
         ("CARD_KEYS", ["not hexadecimal"], "E008"),
@@ -73,6 +74,17 @@ def test_each_danger_is_named(deployed, name, value, id_):
     assert danger.hint
 
 
+def test_a_process_is_asked_only_for_the_keys_that_it_uses(deployed):
+    deployed.SECRET_KEY, deployed.CARD_KEYS, deployed.PUSH_KEYS = "", [], []
+    deployed.AUDIT_KEY = ""
+
+    assert ids("web") == {"E004", "W001"}
+    assert ids("courier") == {"E004", "W001"}
+    assert ids("slack") == {"E004"}
+    assert ids("worker") == set()
+    assert ids("bus") == set()
+
+
 def test_the_sweeper_needs_the_key_that_nobody_else_may_have(deployed):
     assert ids("sweeper") == {"E006"}
     deployed.AUDIT_KEY = "11" * 32
@@ -95,7 +107,7 @@ def test_on_this_machine_alone_much_is_allowed(deployed):
 
 PROCESSES = {
     "web": ["-c", "import approvals.asgi"],
-    "worker": ["manage.py", "work"],
+    "courier": ["manage.py", "work"],
     "sweeper": ["manage.py", "sweep"],
     "slack": ["manage.py", "slack_listen"],
 }

@@ -315,6 +315,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 AUDIT_KEY, VAPID_KEY = "audit_key", "vapid_key"
 KEYS = {
     "secret_key": "ASSENT_SECRET_KEY",
+    "channels_key": "ASSENT_CHANNELS_KEY",
     "card_key": "ASSENT_CARD_KEY",
     "push_key": "ASSENT_PUSH_KEY",
     "tool_key": "ASSENT_TOOL_KEY",

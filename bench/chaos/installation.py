@@ -36,6 +36,7 @@ AGENTS = ("ada", "ben", "cleo", "dan", "eve", "finn")
 PEOPLE = {"alice": "approver", "bob": "approver", "carla": "approver", "olga": "operator"}
 KEYS = {
     "ASSENT_SECRET_KEY": "only for a storm, and long enough to be accepted by the checks",
+    "ASSENT_CHANNELS_KEY": "77" * 32,
     "ASSENT_AUDIT_KEY": "11" * 32,
     "ASSENT_CARD_KEY": "22" * 32,
     "ASSENT_PUSH_KEY": "33" * 32,

@@ -33,7 +33,8 @@ from ledger.foundation.postgres import shares_sessions, too_many_sessions
 
 logger = logging.getLogger(__name__)
 
-SWEEPER, WEB, BUS = "sweeper", "web", "bus"
+SWEEPER, WEB, COURIER, BUS = "sweeper", "web", "courier", "bus"
+SIGN_TEXTS = frozenset({WEB, COURIER, SWEEPER, "slack"})  # links, buttons, names of subjects
 EXIT_UNSAFE = 78  # EX_CONFIG of sysexits.h
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MIN_SECRET, MIN_DISTINCT = 50, 5  # characters, as in Django's own check
@@ -68,7 +69,7 @@ def dangers(role: str) -> list[CheckMessage]:
     ]
     if role == BUS:
         everywhere += _programs()
-    return [*everywhere, *_addresses(), *_secrets()] if is_public() else everywhere
+    return [*everywhere, *_addresses(), *_secrets(role)] if is_public() else everywhere
 
 
 def refuse_if_unsafe(role: str) -> None:
@@ -211,13 +212,13 @@ def _addresses() -> Iterator[CheckMessage]:
         )
 
 
-def _secrets() -> Iterator[CheckMessage]:
-    for secret in (_secret_key(), *settings.SECRET_KEY_FALLBACKS):
+def _secrets(role: str) -> Iterator[CheckMessage]:
+    of_texts = (_secret_key(), *settings.SECRET_KEY_FALLBACKS) if role in SIGN_TEXTS else ()
+    for secret in of_texts:
         is_weak = len(secret) < MIN_SECRET or len(set(secret)) < MIN_DISTINCT
-        if is_weak or secret.startswith("insecure"):
+        if is_weak:
             yield Error(
-                "A secret key is missing, too short or the one for development: sessions, buttons "
-                "in Slack and jobs could be forged.",
+                "A secret key is missing or short: links, and buttons in Slack, could be forged.",
                 hint=f"{MAKE_KEY} and set ASSENT_SECRET_KEY; old ones go into "
                 "ASSENT_SECRET_KEY_FALLBACKS.",
                 id="assent.E004",
@@ -228,11 +229,17 @@ def _secrets() -> Iterator[CheckMessage]:
             hint=f"{MAKE_KEY}; keep it apart from the database's backups.",
             id="assent.E005",
         )
-    for name, keys, signed in (
-        ("CARD", settings.CARD_KEYS, "agent cards"),
-        ("PUSH", settings.PUSH_KEYS, "push notifications"),
+    if not settings.CHANNELS_KEYS:
+        yield Error(
+            "ASSENT_CHANNELS_KEY is not set: who can write to Redis could forge our signals.",
+            hint=f"{MAKE_KEY} and set it for all processes.",
+            id="assent.E017",
+        )
+    for signer, name, keys, signed in (
+        (WEB, "CARD", settings.CARD_KEYS, "agent cards"),
+        (COURIER, "PUSH", settings.PUSH_KEYS, "push notifications"),
     ):
-        if not keys:
+        if role == signer and not keys:
             yield Warning(
                 f"ASSENT_{name}_KEY is not set: {signed} are sent unsigned.",
                 hint=f"{MAKE_KEY}.",

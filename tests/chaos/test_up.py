@@ -16,8 +16,9 @@ from typing import Any
 import pytest
 import redis
 
-from approvals.local.embedded_services import start_redis
+from approvals.local.embedded_services import KEYS, LOG_URL, OWNER_URL, start_redis
 from approvals.local.process_identity import is_alive
+from approvals.processes import BUS, COURIER, SECRETS, SWEEPER, WEB, WORKER
 from tests.operations import trees
 from tests.operations.clusters import Cluster, home
 from tests.processes import ROOT, free_port, until
@@ -86,28 +87,25 @@ def up(tmp_path: Path) -> Iterator[Up]:
         up.process.wait(30)
 
 
-def keys_of(pid: int) -> set[str]:
-    """Names of the variables with keys that only one kind of process gets."""
-    variables = (Path(f"/proc/{pid}/environ").read_bytes()).decode().split("\0")
-    return {name for name, _, value in (each.partition("=") for each in variables) if value} & {
-        "ASSENT_AUDIT_KEY",
-        "ASSENT_PERMIT_KEY",
-        "ASSENT_VAPID_KEY",
-    }
+def secrets_of(pid: int) -> set[str]:
+    """Names of the variables with keys and addresses that not every process gets."""
+    lines = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+    return {name for name, _, value in (line.partition("=") for line in lines) if value} & SECRETS
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
-def test_each_process_has_the_keys_that_are_its_own(up: Any) -> None:
+def test_each_process_has_the_secrets_that_are_its_own(up: Any) -> None:
     up.start()
 
-    has = {line: keys_of(pid) for pid, line in processes(up.home).items() if "valkey" not in line}
-    for kind, key in {
-        "granian": "ASSENT_PERMIT_KEY",
-        "manage.py sweep": "ASSENT_AUDIT_KEY",
-        "manage.py work --only": "ASSENT_VAPID_KEY",
-    }.items():
-        assert [keys for line, keys in has.items() if kind in line and keys == {key}], kind
-    assert not any(keys for line, keys in has.items() if "manage.py work --but" in line)
+    has = {line: secrets_of(pid) for pid, line in processes(up.home).items()}
+    of_up = {*KEYS.values(), LOG_URL, OWNER_URL}
+    for process in (WEB, WORKER, COURIER, SWEEPER, BUS):
+        command = " ".join(process.command[:3])
+        given = [secrets for line, secrets in has.items() if command in line]
+        assert given, process.name
+        assert all(secrets == process.secrets & of_up for secrets in given), process.name
+    for engine in ("postgres", "valkey"):
+        assert not any(secrets for line, secrets in has.items() if f"/{engine}" in line)
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

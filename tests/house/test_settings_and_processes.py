@@ -110,8 +110,17 @@ def test_compose_gives_a_secret_to_its_own_process_alone():
 
     for process in processes.PROCESSES:
         environment = services[process.name]["environment"]
-        withheld = {name for name in processes.SECRETS_OF_SOME if environment.get(name) == ""}
-        assert withheld == processes.SECRETS_OF_SOME - process.secrets, process.name
+        given = {name for name in processes.SECRETS if environment[name] != ""}
+        assert given == process.secrets, process.name
+
+
+def test_the_operators_page_lists_the_secrets_of_each_process():
+    page = (ROOT / "docs/operators.md").read_text()
+
+    for process in processes.PROCESSES:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{process.name}` | `"))
+        listed = {f"ASSENT_{name}" for name in re.findall(r"`(\w+)`", row.split("|")[2])}
+        assert listed == process.secrets, process.name
 
 
 def test_every_queue_has_its_job_and_one_process_that_serves_it():

@@ -12,6 +12,7 @@ from ledger.foundation.crypto.signing_keys import public_vapid_key
 
 NAMES = (
     "SECRET_KEY",
+    "CHANNELS_KEY",
     "AUDIT_KEY",
     "CARD_KEY",
     "PUSH_KEY",

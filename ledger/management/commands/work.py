@@ -32,10 +32,10 @@ class Command(BaseCommand):
 
         The main thread only waits for the signal, so nothing that hangs can lose it.
         """
-        refuse_if_unsafe("worker")
         wanted = options["only"] or list(settings.WORK)
         names = [name for name in wanted if name not in options["but"]]
         kinds = _kinds_of(names)
+        refuse_if_unsafe(kinds[-1])  # a courier needs more
         sessions.bound(" and ".join(kinds))
         doorbell.ring_in_background()
         liveness.show(*kinds)

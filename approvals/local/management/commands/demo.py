@@ -30,7 +30,7 @@ from approvals.local.management.commands import up
 from approvals.local.management.commands.up import ROOT, Ports, has_bus, program
 from approvals.models import Notice
 from approvals.people import accounts
-from approvals.processes import environment_of
+from approvals.processes import environment_of, without_secrets
 from ledger.agents import Caller, enrolment
 from ledger.events import command_principal
 from ledger.models import Agent, Scope, Tenant
@@ -99,7 +99,7 @@ class Command(up.Command):
     def stages(
         self, ports: Ports, workers: int, environment: dict[str, str]
     ) -> list[list[Program]]:
-        bare = environment_of(None, environment)
+        bare = without_secrets(environment)
         sandbox = ["-m", "examples.sandbox", "--port", str(ports.sandbox)]
         data = str(embedded_services.HOME / "sandbox.sqlite3")
         consolidation = "examples/consolidation_worker.py"

@@ -113,7 +113,7 @@ class Command(BaseCommand):
         prepared = subprocess.run(
             [sys.executable, "manage.py", self.name, "--prepare"],
             cwd=ROOT,
-            env=environment_of(processes.MIGRATE, environment),
+            env=environment_of(None, environment) | environment_of(processes.MIGRATE, environment),
             start_new_session=True,  # Ctrl-C is ours: we stop it, and it prints no traceback
             stdout=subprocess.PIPE,
             text=True,
@@ -148,10 +148,10 @@ class Command(BaseCommand):
                 file.write_text("{}\n")
                 file.chmod(0o644)
             environment[MCP_COMMANDS_FILE] = str(file)
-        # The keys of one process each, which this one is not given.
+        # The keys that commands are not given, and so this one neither.
         for name, variable in embedded_services.KEYS.items():
             is_set = {variable, f"{variable}_FILE"} & set(os.environ)
-            if variable in processes.SECRETS_OF_SOME and not is_set:
+            if variable not in processes.OF_COMMANDS and not is_set:
                 environment[variable] = (embedded_services.HOME / name).read_text()
         return environment
 
