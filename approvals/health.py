@@ -17,13 +17,13 @@ import threading
 import time
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 from redis import RedisError
 
 from approvals.http.admission.answers import headers_of_middleware
 from ledger.foundation import doorbell
+from ledger.foundation.liveness import BEAT_EVERY_S, beat, waited_s
 from ledger.foundation.postgres import servers
 
 logger = logging.getLogger(__name__)
@@ -101,7 +101,8 @@ async def end_if_blocked() -> None:
     try:
         while True:
             alive.at = _granted_s(alive.thread)
-            await asyncio.sleep(1)
+            beat()
+            await asyncio.sleep(BEAT_EVERY_S)
     finally:
         alive.is_over = True
         faulthandler.cancel_dump_traceback_later()
@@ -129,8 +130,4 @@ class _Alive:
 
 def _granted_s(thread: int) -> float:
     """Seconds by the clock, without those in which the thread waited for a processor."""
-    try:
-        waited = int(Path(f"/proc/self/task/{thread}/schedstat").read_text().split()[1])
-    except (OSError, IndexError):  # not Linux
-        waited = 0
-    return time.monotonic() - waited / 1e9
+    return time.monotonic() - waited_s(thread)

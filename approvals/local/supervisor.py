@@ -19,8 +19,9 @@ from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
 from approvals.local.guard import Guard, signal_group
+from approvals.local.heartbeats import Heartbeats
 from approvals.local.programs import CHUNK, Child, Program
-from approvals.local.standstill import LOOK_EVERY_S, Standstills
+from ledger.foundation.liveness import BEAT_EVERY_S
 
 STOPS_WITHIN_S = 4.0  # what takes longer is told
 DUPLICATE_WITHIN_S = 1.0  # `make` passes on a Ctrl-C that the terminal has sent to us already
@@ -84,12 +85,13 @@ class Supervisor:
         programs = [program for stage in stages for program in stage]
         colour = {program.name: COLOURS[i % len(COLOURS)] for i, program in enumerate(programs)}
         self._guard = Guard(max(program.patience_s for program in programs))
+        self._heartbeats = Heartbeats()
+        mark = {**self._guard.mark, **self._heartbeats.mark}
         self._stages = [
-            [Child(each, colour[each.name], self._guard.mark) for each in stage] for stage in stages
+            [Child(each, colour[each.name], mark) for each in stage] for stage in stages
         ]
         self._children = [child for stage in self._stages for child in stage]
         self._log, self._is_quiet = Log(output, list(colour)), is_quiet
-        self._standstills = Standstills()
         self._selector = selectors.DefaultSelector()
         self._signals: list[tuple[int, float]] = []  # number and time, noted by the handler
         self._stopped_by: int | None = None
@@ -110,7 +112,7 @@ class Supervisor:
                     self._start_due()
                     self._wait(wake)
                     self._reap()
-                    self._end_standstills()
+                    self._kill_silent()
                     self._obey_signals()
                     self._stop_due()
             finally:
@@ -135,6 +137,8 @@ class Supervisor:
             wake.setblocking(False)
             waker.setblocking(False)
             self._selector.register(wake, selectors.EVENT_READ)
+            if self._heartbeats.socket is not None:
+                self._selector.register(self._heartbeats.socket, selectors.EVENT_READ)
             signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
             try:
                 yield wake
@@ -147,11 +151,13 @@ class Supervisor:
             due = [child.start_at for child in self._children if child.process is None]
         else:
             due = [child.kill_at for child in self._stopping if child.kill_at is not None]
-        due.append(time.monotonic() + LOOK_EVERY_S)
+        due.append(time.monotonic() + BEAT_EVERY_S)
         timeout = max(0.0, min(due) - time.monotonic())
         for key, _ in self._selector.select(timeout):
             if key.data is not None:
                 self._copy_output(key.data)
+            elif key.fileobj is self._heartbeats.socket:
+                self._heartbeats.read()
             else:
                 with suppress(BlockingIOError):
                     wake.recv(CHUNK)
@@ -215,11 +221,11 @@ class Supervisor:
                 wait_s = child.back_off()
                 self._log.trouble(child, f"exited with {code}; starting again in {wait_s:.1f} s")
 
-    def _end_standstills(self) -> None:
-        """Kill what was stopped and goes on no more; it is started again like what died."""
+    def _kill_silent(self) -> None:
+        """It is started again like what died."""
         groups = {child.process.pid: child for child in self._children if child.process}
-        for pid in self._standstills.find(groups):
-            self._log.system(f"process {pid} stands still and is killed")
+        for pid, group in self._heartbeats.silent(groups).items():
+            self._log.system(f"{groups[group].name} (process {pid}) stands still and is killed")
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

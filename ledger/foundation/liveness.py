@@ -1,6 +1,6 @@
-"""Processes of the installation that live: each says so in Redis every few seconds.
+"""Signs of life of a process: in Redis for operators, by sd_notify(3) for its supervisor.
 
-Only for operators to look at. Nothing is decided by it, as Redis may be away, flushed or wrong.
+Those in Redis are only to be looked at: it may be away, flushed or wrong.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Collection
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from redis import RedisError
@@ -22,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 KEY = "assent:processes"  # a sorted set of "kind:name", by the time of the last sign
 SIGN_EVERY_S, SIGN_COUNTS_S = 5, 15
+BEAT_EVERY_S = 1.0  # to the supervisor
 
 
 def show(*kinds: str) -> None:
@@ -61,3 +64,24 @@ def counts() -> Counter[str] | None:
     except RedisError:
         return None
     return Counter(member.decode(errors="replace").partition(":")[0] for member in members)
+
+
+def beat() -> None:
+    """Tell the supervisor, if there is one, that the calling thread goes on."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if not address:
+        return
+    if address.startswith("@"):  # of Linux' abstract namespace
+        address = f"\0{address[1:]}"
+    with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.setblocking(False)
+        sender.sendto(f"WATCHDOG=1\nX_THREAD={threading.get_native_id()}".encode(), address)
+
+
+def waited_s(thread: int, process: int | None = None) -> float:
+    """Seconds that a thread has waited for a processor; 0 where the system does not tell."""
+    try:
+        path = Path(f"/proc/{process or 'self'}/task/{thread}/schedstat")
+        return int(path.read_text().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return 0.0

@@ -8,12 +8,15 @@ import socket
 import threading
 import time
 
+from ledger.foundation.liveness import BEAT_EVERY_S, beat
+
 DUPLICATE_WITHIN_S = 1.0  # `make` and a terminal may both send the same Ctrl-C
 
 
 def on_signals() -> threading.Event:
     """The event that SIGINT and SIGTERM set from now on; a further signal ends the process.
 
+    The thread that would hear them also tells a supervisor that this process goes on.
     A thread sets it: a handler that did so could wait for a lock that the thread it interrupts
     holds. Call it once, in the main thread.
     """
@@ -34,8 +37,13 @@ def _noted_by_the_thread(*_: object) -> None:
 def _watch(reader: socket.socket, _writer: socket.socket, stop: threading.Event) -> None:
     """The writer is only kept open."""
     asked_at = 0.0
+    reader.settimeout(BEAT_EVERY_S)
     while True:
-        stops = {signal.SIGINT, signal.SIGTERM} & set(reader.recv(64))
+        beat()
+        try:
+            stops = {signal.SIGINT, signal.SIGTERM} & set(reader.recv(64))
+        except TimeoutError:
+            continue
         if stops and not stop.is_set():
             asked_at = time.monotonic()
             stop.set()

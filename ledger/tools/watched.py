@@ -57,16 +57,19 @@ def read_soon(pk: int) -> None:
 
 
 def read_now(pk: int) -> str:
-    """Read it at once; returns as ``read_again`` does."""
-    read_soon(pk)
-    return read_again(pk)
+    """Read it at once, also while another process reads it; returns as ``read_again`` does."""
+    Watched.objects.filter(pk=pk).update(read_again_at=_later())
+    return _read(pk)
 
 
 def read_again(pk: int) -> str:
     """Read the document, if that is due; returns why it could not be read, empty if it was."""
+    due = Watched.objects.filter(pk=pk, read_again_at__lte=Now())
+    return _read(pk) if due.update(read_again_at=_later()) else ""
+
+
+def _read(pk: int) -> str:
     rows = Watched.objects.filter(pk=pk)
-    if not rows.filter(read_again_at__lte=Now()).update(read_again_at=_later()):
-        return ""
     before = rows.get()
     kind = KINDS[before.kind]
     try:

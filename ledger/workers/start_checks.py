@@ -186,7 +186,7 @@ def check_deployment(**_: object) -> list[CheckMessage]:
         *_limits(),
         *(danger for check in _of_apps for danger in check()),
         *_addresses(),
-        *_secrets(),
+        *_secrets(WEB),
     ]
 
 

@@ -137,15 +137,54 @@ def test_a_program_that_was_killed_starts_again(supervise):
     assert supervised.lines("worker") == ["exited with -9; starting again in 0.2 s"]
 
 
+BEATS = """
+import time
+from ledger.foundation.liveness import beat
+beat()
+print("at work")
+"""
+GOES_ON = f"{BEATS}while True: beat(); time.sleep(0.2)"
+IN_A_CHILD = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-uc", {GOES_ON!r}])
+print("child", child.pid)
+while True:
+    child.wait()
+    child = subprocess.Popen([sys.executable, "-uc", "import time; time.sleep(300)"])
+    print("another child")
+"""
+
+
 def test_a_program_that_was_stopped_is_killed_and_starts_again(supervise):
-    supervised = supervise({"worker": SLEEP, "other": SLEEP})
+    supervised = supervise({"worker": GOES_ON, "other": GOES_ON, "foreign": SLEEP})
+    supervised.wait_for("at work", times=2)
     before = supervised.pid_of("worker")
 
     os.kill(before, signal.SIGSTOP)
 
     supervised.wait_for("worker started", times=2)
+    assert f"worker (process {before}) stands still and is killed" in supervised.log()
     assert not is_running(before)
-    assert supervised.log().count("other started") == 1
+    assert [supervised.log().count(f"{name} started") for name in ("other", "foreign")] == [1, 1]
+
+
+def test_a_program_whose_loop_is_blocked_is_killed_although_its_process_runs(supervise):
+    supervised = supervise({"worker": f"{BEATS}while True: pass"})
+
+    supervised.wait_for("worker started", times=2)
+    assert "stands still and is killed" in supervised.log()
+
+
+def test_a_child_that_stands_still_is_killed_alone_and_its_parent_replaces_it(supervise):
+    """As a server replaces its workers."""
+    supervised = supervise({"server": IN_A_CHILD})
+    supervised.wait_for("at work")
+    child = int(supervised.lines("server")[0].removeprefix("child "))
+
+    os.kill(child, signal.SIGSTOP)
+
+    supervised.wait_for("another child")
+    assert supervised.log().count("server started") == 1
 
 
 LEAVES_A_CHILD = """

@@ -276,3 +276,23 @@ def test_a_port_that_was_asked_for_is_used_or_refused(up: Any) -> None:
     shown = up.log.read_text()
     assert f"ASSENT_PORT is {up.port}, and another program on this machine listens there" in shown
     assert "Traceback" not in shown
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+def test_a_process_that_stands_still_is_replaced(up: Any) -> None:
+    up.start()
+    begun = ("Assent is at", "Sweeping once a second", "Looking once a second")
+    until(lambda: all(text in up.log.read_text() for text in begun), 60, "all have begun")
+    lines = processes(up.home)
+    frozen = {
+        next(pid for pid in lines if "granian" in lines.get(parent(pid), "")),
+        next(pid for pid, line in lines.items() if "manage.py sweep" in line),
+        next(pid for pid, line in lines.items() if "manage.py bus" in line),
+    }
+
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+
+    until(lambda: not frozen & processes(up.home).keys(), 60, "they are killed")
+    until(lambda: len(processes(up.home)) >= len(lines), 60, "others have replaced them")
+    assert up.log.read_text().count("stands still and is killed") == len(frozen) == 3
