@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import psycopg
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -55,6 +55,7 @@ LOG = "assent_log"  # the sweeper's
 RESTART_AFTER_S = 0.2
 STOPS_WITHIN_S = 1.0  # it stores nothing, so one that hangs may be killed
 RECOVERY_S = 60.0
+ENDS_WITHIN_S = 60.0  # an earlier one, before the next gives up
 RECORD = "services.json"
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
 
@@ -94,7 +95,7 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
     """
     home.mkdir(mode=0o755, parents=True, exist_ok=True)
     with ExitStack() as stack:
-        stack.enter_context(_only_one(home / "lock"))
+        stack.enter_context(_only_one(home))
         started: dict[str, str] = {}
         if "DATABASE_URL" not in os.environ:
             owner = start_postgres(home / "postgres", stack, _password(home, OWNER))
@@ -105,7 +106,7 @@ def running_services(home: Path = HOME) -> Iterator[dict[str, str]]:
             started["REDIS_URL"] = start_redis(home, stack, keep=True)
         os.environ.update(started)
         tell_commands(started, home)
-        stack.callback((home / RECORD).unlink, missing_ok=True)
+        stack.callback(tell_end, home)
         yield started
 
 
@@ -115,6 +116,11 @@ def tell_commands(variables: Mapping[str, str], home: Path = HOME) -> None:
     fresh.unlink(missing_ok=True)
     _keep(fresh, json.dumps({**variables, "pid": os.getpid()}))
     fresh.replace(home / RECORD)
+
+
+def tell_end(home: Path = HOME) -> None:
+    """From now on this process ends: others may wait for that instead of using its servers."""
+    (home / RECORD).unlink(missing_ok=True)
 
 
 def start_postgres(folder: Path, stack: ExitStack, password: str = "") -> str:
@@ -130,8 +136,9 @@ def start_postgres(folder: Path, stack: ExitStack, password: str = "") -> str:
         # hold the lock of the folder, so there is no other.
         (folder / ".handle_pids.json").unlink(missing_ok=True)
         with _bare_environment():
-            server = _after_recovery(lambda: get_server(folder, cleanup_mode="stop"))
-    stack.callback(server.cleanup)
+            server = get_server(folder, cleanup_mode="stop", start=False)
+            stack.callback(server.cleanup)
+            _after_recovery(server.start)
     if password:
         _after_recovery(lambda: database_passwords.require(folder, server.get_uri(OWNER), password))
     _after_recovery(lambda: _make_database(as_role(server.get_uri(OWNER), OWNER, password)))
@@ -263,16 +270,30 @@ def redis_server() -> str:
 
 
 @contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Hold a lock that the kernel releases however the process ends. ``AlreadyRunning``."""
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunning(
-                "Assent is running from this folder already. Stop that one with Ctrl-C first."
-            ) from None
+def _only_one(home: Path) -> Iterator[None]:
+    """Hold a lock that the kernel releases however the process ends; wait for one that ends.
+
+    Raises ``AlreadyRunning``.
+    """
+    with (home / "lock").open("w") as file:
+        if not _locks(file) and not (home / RECORD).exists():
+            sys.stderr.write("Waiting for the one that runs from this folder to end.\n")
+        give_up_at = time.monotonic() + ENDS_WITHIN_S
+        while not _locks(file):
+            if (home / RECORD).exists() or time.monotonic() > give_up_at:
+                raise AlreadyRunning(
+                    "Assent is running from this folder already. Stop that one with Ctrl-C first."
+                )
+            time.sleep(0.1)
         yield
+
+
+def _locks(file: TextIO) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _socket_in(folder: Path, stack: ExitStack) -> Path:

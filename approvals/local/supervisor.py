@@ -73,6 +73,7 @@ class Supervisor:
     """Starts ``stages`` one after the other and stops them in reverse, each stage together.
 
     ``is_quiet`` leaves out what goes as it should: what starts, and what ends as it was told.
+    ``on_stop`` is called once, before anything is stopped.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class Supervisor:
         output: TextIO = sys.stdout,
         *,
         is_quiet: bool = False,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         programs = [program for stage in stages for program in stage]
         colour = {program.name: COLOURS[i % len(COLOURS)] for i, program in enumerate(programs)}
@@ -92,6 +94,7 @@ class Supervisor:
         ]
         self._children = [child for stage in self._stages for child in stage]
         self._log, self._is_quiet = Log(output, list(colour)), is_quiet
+        self._on_stop = on_stop
         self._selector = selectors.DefaultSelector()
         self._signals: list[tuple[int, float]] = []  # number and time, noted by the handler
         self._stopped_by: int | None = None
@@ -238,6 +241,7 @@ class Supervisor:
                 self._stopped_by, self._stop_asked_at = number, at
                 self._to_stop = list(self._stages)
                 self._log.system(f"{signal.Signals(number).name} received")
+                self._on_stop()
             elif at - self._stop_asked_at > DUPLICATE_WITHIN_S:
                 self._to_stop = []
                 self._kill()

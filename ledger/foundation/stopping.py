@@ -26,6 +26,7 @@ def on_signals() -> threading.Event:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _noted_by_the_thread)
     signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    beat()
     threading.Thread(target=_watch, args=(reader, writer, stop), name="stop", daemon=True).start()
     return stop
 

@@ -125,7 +125,8 @@ class Command(BaseCommand):
         self.stdout.write("Starting. The address comes as soon as it can be opened.")
         welcome = partial(self._say_when_up, prepared.stdout, ports.web)
         threading.Thread(target=welcome, daemon=True).start()
-        Supervisor(self.stages(ports, workers, environment), is_quiet=True).run()
+        stages = self.stages(ports, workers, environment)
+        Supervisor(stages, is_quiet=True, on_stop=embedded_services.tell_end).run()
 
     def _say_when_up(self, text: str, port: int) -> None:
         """Print the address and the next steps, below what the start has printed."""
