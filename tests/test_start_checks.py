@@ -53,6 +53,7 @@ def test_a_deployment_in_order_has_nothing_to_say(deployed):
         ("AUDIT_KEY", "11" * 32, "E007"),
         ("ENCRYPTION_KEYS", ["44" * 16], "E008"),
         ("CARD_KEYS", ["not hexadecimal"], "E008"),
+        ("CHANNELS_KEYS", ["55" * 31], "E008"),
         ("PUSH_KEYS", ["22" * 32], "E009"),
         ("WEBHOOK_NETWORKS", ["10.1.0.1/16"], "E010"),
         ("WEBHOOK_NETWORKS", ["everything"], "E010"),

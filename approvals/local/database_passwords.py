@@ -23,7 +23,7 @@ def as_role(url: str, role: str, password: str = "") -> str:
 
 
 def require(folder: Path, url: str, password: str) -> None:
-    """From now on nobody is let in without a password; ``password`` is the owner's.
+    """Nobody is let in without a password once the rules are read again; this one is the owner's.
 
     ``url`` is the owner's address, which is used as long as nobody needs one.
     """
@@ -36,7 +36,6 @@ def require(folder: Path, url: str, password: str) -> None:
         statement = sql.SQL("ALTER ROLE {} PASSWORD {}")
         session.execute(statement.format(sql.Identifier(OWNER), sql.Literal(kept.decode())))
         _replace(rules)
-        session.execute("SELECT pg_reload_conf()")
 
 
 def _replace(rules: Path) -> None:

@@ -55,6 +55,7 @@ LOG = "assent_log"  # the sweeper's
 RESTART_AFTER_S = 0.2
 STOPS_WITHIN_S = 1.0  # it stores nothing, so one that hangs may be killed
 RECOVERY_S = 60.0
+CONNECTS_WITHIN_S = 5  # one try, of those in a minute
 ENDS_WITHIN_S = 60.0  # an earlier one, before the next gives up
 RECORD = "services.json"
 LONGEST_SOCKET_PATH = 100  # bytes; the kernel allows 107
@@ -72,7 +73,7 @@ def use_running_services() -> None:
     """Set the keys and the addresses of the servers that a running ``up`` or ``demo`` has started.
 
     Variables that are set already stay as they are. A deployment has to bring its own keys
-    (``ledger/workers/start_checks.py`` refuses to start without).
+    (``ledger/workers/key_checks.py`` refuses to start without).
     """
     if not {"ASSENT_PUBLIC_URL", "DATABASE_URL"} <= set(os.environ):
         _set_keys()
@@ -141,22 +142,29 @@ def start_postgres(folder: Path, stack: ExitStack, password: str = "") -> str:
             _after_recovery(server.start)
     if password:
         _after_recovery(lambda: database_passwords.require(folder, server.get_uri(OWNER), password))
-    _after_recovery(lambda: _make_database(as_role(server.get_uri(OWNER), OWNER, password)))
+    _after_recovery(lambda: _prepare_database(as_role(server.get_uri(OWNER), OWNER, password)))
     return as_role(server.get_uri("assent"), OWNER, password)
 
 
-def _make_database(url: str) -> None:
-    """Raises ``EngineMissing`` for an owner whose password is another one."""
+def _prepare_database(url: str) -> None:
+    """Have it read the rules again, and make our database.
+
+    At each start: the one that wrote the rules may have been interrupted.
+
+    Raises ``EngineMissing`` for an owner whose password is another one.
+    """
     try:
-        session = psycopg.connect(url, autocommit=True)
+        session = psycopg.connect(url, autocommit=True, connect_timeout=CONNECTS_WITHIN_S)
     except psycopg.OperationalError as failure:
         if "password authentication failed" not in str(failure):
             raise
         raise EngineMissing(
-            f"The database in .assent/ does not take the password in {OWNER}_password. Nothing was "
-            "changed. Put the file back that belongs to it, or set the folder aside."
+            f"The database in .assent/postgres does not take the password in "
+            f".assent/{OWNER}_password. Nothing was changed. Put the file back that belongs to it, "
+            "or set the folder .assent aside."
         ) from None
     with session:
+        session.execute("SELECT pg_reload_conf()")
         if not session.execute("SELECT 1 FROM pg_database WHERE datname = 'assent'").fetchone():
             session.execute("CREATE DATABASE assent")
 

@@ -7,9 +7,11 @@ open, so clients that reached it hang. Linux only, which tells who has sent a me
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import struct
 import sys
+import tempfile
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -40,8 +42,15 @@ class Heartbeats:
             self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             self.socket.setblocking(False)
-            self.socket.bind("")  # the kernel chooses a name, which is no file
-            self.mark["NOTIFY_SOCKET"] = f"@{self.socket.getsockname()[1:].decode()}"
+            # A file in a folder that no other user can reach; names without files are everybody's.
+            self._folder = tempfile.mkdtemp(prefix="assent-")
+            self.mark["NOTIFY_SOCKET"] = f"{self._folder}/heartbeats"
+            self.socket.bind(self.mark["NOTIFY_SOCKET"])
+
+    def close(self) -> None:
+        if self.socket is not None:
+            self.socket.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
 
     def read(self) -> None:
         assert self.socket is not None

@@ -121,6 +121,7 @@ class Supervisor:
             finally:
                 self._kill()
                 self._guard.dismiss()
+                self._heartbeats.close()
         return self._stopped_by
 
     def _is_running(self) -> bool:

@@ -132,6 +132,7 @@ def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
     released = partial(mcp_upstreams.released_sha256, *of_server)
     with_credential = partial(credentials.for_address, tenant, manifest.credential)
     return Upstream(
+        f"{tenant}/{manifest.upstream}",
         released,
         showing=with_credential if manifest.credential else _no_credentials,
         revision=partial(mcp_upstreams.revision_of, *of_server),

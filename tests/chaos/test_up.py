@@ -97,15 +97,17 @@ def secrets_of(pid: int) -> set[str]:
 def test_each_process_has_the_secrets_that_are_its_own(up: Any) -> None:
     up.start()
 
-    has = {line: secrets_of(pid) for pid, line in processes(up.home).items()}
+    has = [(line, secrets_of(pid)) for pid, line in processes(up.home).items()]
     of_up = {*KEYS.values(), LOG_URL, OWNER_URL}
     for process in (WEB, WORKER, COURIER, SWEEPER, BUS):
         command = " ".join(process.command[:3])
-        given = [secrets for line, secrets in has.items() if command in line]
+        given = [secrets for line, secrets in has if command in line]
         assert given, process.name
         assert all(secrets == process.secrets & of_up for secrets in given), process.name
     for engine in ("postgres", "valkey"):
-        assert not any(secrets for line, secrets in has.items() if f"/{engine}" in line)
+        given = [secrets for line, secrets in has if f"/{engine}" in line]
+        assert given, engine
+        assert not any(given), engine
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -299,6 +301,7 @@ def test_a_process_that_stands_still_is_replaced(up: Any) -> None:
 
 def test_a_start_while_the_earlier_one_ends_waits_for_it(up: Any) -> None:
     up.start()
+    until(lambda: "Looking once a second" in up.log.read_text(), 60, "the bus works")
     earlier = up.process
     refused = subprocess.run(
         [sys.executable, "manage.py", "up"],
@@ -312,10 +315,13 @@ def test_a_start_while_the_earlier_one_ends_waits_for_it(up: Any) -> None:
     assert "running from this folder already" in refused.stderr, "it does not end"
     assert "Waiting" not in refused.stderr
 
+    bus = next(pid for pid, line in processes(up.home).items() if "manage.py bus" in line)
+    os.kill(bus, signal.SIGSTOP)  # so that it takes its time to end
     earlier.send_signal(signal.SIGINT)
     until(lambda: not (up.home / ".assent/services.json").exists(), 10, "it is told to end")
     up.begin()
-    until(lambda: "Waiting for the one" in up.log.read_text() or earlier.poll() is not None)
+    until(lambda: "Waiting for the one" in up.log.read_text(), 30, "it says so")
+    assert earlier.poll() is None
 
     until(up.is_up_or_ended, 120, "the next is up")
     assert up.process.poll() is None, up.log.read_text()

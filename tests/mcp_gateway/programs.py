@@ -10,7 +10,8 @@ from typing import Any
 
 HOW = sys.argv[1]
 FILE = Path(sys.argv[2]) if len(sys.argv) > 2 else None
-TOOL = {"name": "write", "description": "Writes.", "inputSchema": {"type": "object"}}
+ARGUMENTS = {"type": "object", "properties": {"text": {"type": "string"}}}
+TOOL = {"name": "write", "description": "Writes.", "inputSchema": ARGUMENTS}
 
 
 def say(body: Any) -> None:
@@ -38,6 +39,13 @@ def call(message: dict[str, Any]) -> None:
             say({"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {}})
             refusal = json.loads(sys.stdin.readline())
             answer(message, {"structuredContent": {"id": str(refusal["error"]["code"])}})
+        case "process":
+            answer(message, {"structuredContent": {"id": str(os.getpid())}})
+        case "refuses" if message["params"]["arguments"].get("text") == "no":
+            error = {"code": -32602, "message": f"Process {os.getpid()} refuses."}
+            say({"jsonrpc": "2.0", "id": message["id"], "error": error})
+        case "refuses":
+            answer(message, {"structuredContent": {"id": str(os.getpid())}})
         case "environment":
             answer(message, {"structuredContent": {"id": ",".join(sorted(os.environ))}})
         case _:
@@ -57,6 +65,10 @@ for line in sys.stdin:
             sys.exit("The initialize handshake is not accepted.")
         case "server/discover":
             answer(message, {"supportedVersions": ["2026-07-28"]})
+        case "ping":
+            say({"jsonrpc": "2.0", "method": "ping", "id": "are you there?"})
+            assert json.loads(sys.stdin.readline())["result"] == {}
+            answer(message, {})
         case "initialize":
             answer(message, {"protocolVersion": "2025-06-18", "capabilities": {}})
         case "tools/list":

@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from ledger import execution
 from ledger.models import UpstreamTool
-from ledger.tools.mcp import client
+from ledger.tools.mcp import streamable_http, talks
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway
@@ -121,6 +121,35 @@ def test_a_stream_that_ends_early_is_read_on_from_its_last_event(billing, signed
     assert len(billing.calls()) == 1
 
 
+def test_a_stream_that_goes_on_without_anything_new_is_given_up(billing, signed_off, monkeypatch):
+    monkeypatch.setattr(streamable_http, "PAUSE_LEAST_S", 0.0)
+    asked_again = []
+
+    def end(handler):
+        asked_again.append(handler.command)
+        handler.stream()(b"id: 7_0\nretry: 0\ndata: \n\n")
+
+    billing.answers |= {"refund": end, "GET": end}
+
+    assert committed(signed_off()).state == "in_doubt"
+    assert asked_again == ["POST"] + ["GET"] * (streamable_http.MOST_IN_VAIN + 1)
+
+
+def test_the_streams_of_one_answer_count_together(billing, signed_off, monkeypatch):
+    monkeypatch.setattr(streamable_http, "PAUSE_LEAST_S", 0.0)
+    asked_again = []
+
+    def say_much(handler):
+        asked_again.append(handler.command)
+        number = len(asked_again)
+        handler.stream()(b":" * 400_000 + f"\nid: {number}\nretry: 0\ndata: \n\n".encode())
+
+    billing.answers |= {"refund": say_much, "GET": say_much}
+
+    assert committed(signed_off()).state == "in_doubt"
+    assert asked_again == ["POST", "GET", "GET"]
+
+
 def test_a_stream_that_ends_early_and_does_not_go_on_is_in_doubt(billing, signed_off):
     billing.answers["refund"] = lambda handler: handler.stream()(b"id: 7_0\ndata: \n\n") and None
 
@@ -145,7 +174,7 @@ def test_a_list_that_leads_to_a_refused_address_lets_nothing_be_called(
 
 
 def test_a_task_is_asked_for_until_it_has_ended(billing, signed_off, monkeypatch):
-    monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
+    monkeypatch.setattr(talks, "POLL_FIRST_S", 0.01)
     task = {"taskId": "t-1", "status": "working", "pollIntervalMs": 10}
     polls = iter([task, {**task, "status": "completed", "result": DONE}])
     billing.answers["refund"] = {"resultType": "task", **task}
@@ -251,7 +280,7 @@ def test_whatever_proves_nothing_is_in_doubt_and_is_not_called_again(billing, si
 
 
 def test_a_task_that_is_forgotten_is_in_doubt(billing, signed_off, monkeypatch):
-    monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
+    monkeypatch.setattr(talks, "POLL_FIRST_S", 0.01)
     billing.answers["refund"] = {
         **{"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1}
     }
@@ -263,7 +292,7 @@ def test_a_task_that_is_forgotten_is_in_doubt(billing, signed_off, monkeypatch):
 def test_a_server_that_goes_away_while_it_works_on_a_task_is_in_doubt(
     billing, signed_off, monkeypatch
 ):
-    monkeypatch.setattr(client, "POLL_FIRST_S", 0.01)
+    monkeypatch.setattr(talks, "POLL_FIRST_S", 0.01)
     task = {"resultType": "task", "taskId": "t", "status": "working", "pollIntervalMs": 1}
 
     def accepts_and_dies(handler):

@@ -13,7 +13,7 @@ from django.core.management import CommandError
 
 from ledger import execution
 from ledger.models import McpUpstream, UpstreamTool
-from ledger.tools.mcp import client
+from ledger.tools.mcp import kept_programs
 from tests.mcp_gateway.conftest import gateway
 from tests.peers import PEERS, installed, python_with
 from tests.processes import free_port
@@ -244,7 +244,7 @@ def test_the_git_server_that_is_killed_while_it_works_is_in_doubt_and_not_called
 def test_the_git_server_that_starts_late_is_waited_for(
     program, signed_off, repository, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(client, "PROGRAM_ANSWERS_S", 0)
+    monkeypatch.setattr(kept_programs, "PROGRAM_ANSWERS_S", 0)
 
     row = committed(git_commit(program, signed_off, tmp_path))
 

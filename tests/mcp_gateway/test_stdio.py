@@ -11,7 +11,7 @@ from django.core.management import CommandError
 
 from ledger import execution
 from ledger.models import McpUpstream
-from ledger.tools.mcp import client
+from ledger.tools.mcp import client, kept_programs
 from tests.mcp_gateway.conftest import PEER, gateway
 from tests.peers import python_with
 
@@ -94,7 +94,7 @@ def test_a_program_that_falls_silent_is_in_doubt_once_its_time_is_over(
 
 
 def test_a_program_from_before_is_greeted_as_it_knows_it(program, signed_off, monkeypatch):
-    monkeypatch.setattr(client, "PROGRAM_ANSWERS_S", 0.5)
+    monkeypatch.setattr(kept_programs, "PROGRAM_ANSWERS_S", 0.5)
     program("old")
 
     assert committed(signed_off("files_write")).state == "committed"
@@ -102,7 +102,7 @@ def test_a_program_from_before_is_greeted_as_it_knows_it(program, signed_off, mo
 
 
 def test_a_program_that_starts_late_is_waited_for(program, signed_off, monkeypatch):
-    monkeypatch.setattr(client, "PROGRAM_ANSWERS_S", 0)
+    monkeypatch.setattr(kept_programs, "PROGRAM_ANSWERS_S", 0)
     program("modern")
 
     assert committed(signed_off("files_write")).receipt == "w_1"
@@ -117,9 +117,9 @@ def test_a_program_that_a_question_of_today_ends_is_begun_anew_and_greeted(progr
 
 
 def test_a_call_speaks_the_revision_that_the_list_was_read_in(program, signed_off, monkeypatch):
-    monkeypatch.setattr(client, "PROGRAM_ANSWERS_S", 0.1)
+    monkeypatch.setattr(kept_programs, "PROGRAM_ANSWERS_S", 0.1)
     program("old")
-    monkeypatch.setattr(client, "PROGRAM_ANSWERS_S", 600)
+    monkeypatch.setattr(kept_programs, "PROGRAM_ANSWERS_S", 600)
 
     assert committed(signed_off("files_write")).receipt == "w_1"
 

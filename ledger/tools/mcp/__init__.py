@@ -6,6 +6,7 @@ database.
 
 from __future__ import annotations
 
+from ledger.tools.mcp.talks import Talk
 from ledger.tools.mcp.tool import ALL_ARGUMENTS, Listed, McpReadonlyTool, McpTool, Upstream
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved
 
@@ -17,5 +18,6 @@ __all__ = [
     "McpTool",
     "NotProved",
     "NothingSent",
+    "Talk",
     "Upstream",
 ]

@@ -1,169 +1,39 @@
-"""A short talk with an MCP server: which revision it speaks, what tools it has, one call.
+"""Talks with an MCP server by its address: over HTTP, or with a program that is kept running.
 
-Every talk has a deadline for all of it. What is not the call itself has no effect, so that until
-the call is sent every failure proves that nothing happened.
+Every talk has a deadline for all of it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack
-from itertools import count
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-import httpx
 from django.conf import settings
 
 from ledger.foundation import http_out
 from ledger.foundation.http_out import Credentials
 from ledger.foundation.programs import programs_of
-from ledger.tools.mcp import definitions, stdio, wire
+from ledger.tools.mcp import wire
+from ledger.tools.mcp.kept_programs import KEPT, Key
 from ledger.tools.mcp.streamable_http import HttpConnection
-from ledger.tools.mcp.wire import Json, NothingSent, NotProved, NotSpoken, ServerError
+from ledger.tools.mcp.talks import FAILURES, Talk
+from ledger.tools.mcp.wire import NothingSent, NotSpoken, ServerError
 
-MOST_PAGES = 50
-LARGEST_LIST = wire.LARGEST  # characters of all pages together
-PROGRAM_ANSWERS_S = (
-    3.0  # before another is greeted as of before; some never answer, some start late
-)
-POLL_FIRST_S, POLL_LONGEST_S = 0.2, 30.0
 AFTERWARDS_S = 5.0  # for saying good-bye
 STDIO = "stdio:"
 NOTHING_SHOWN = Credentials()
-FAILURES = (NotProved, NothingSent, ServerError, httpx.HTTPError, TimeoutError, OSError)
 
 Result = TypeVar("Result")
-
-
-class Connection(Protocol):
-    async def ask(self, message: Json, headers: Mapping[str, str], /) -> Json: ...
-    async def tell(self, message: Json, headers: Mapping[str, str], /) -> None: ...
-    async def bye(self, headers: Mapping[str, str], /) -> None: ...
-
-
-class Talk:
-    """One talk. ``revision`` is the one that the server speaks."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection, self._numbers = connection, count(1)
-        self.revision = wire.MODERN
-        # From here on a failure proves nothing.
-        self.has_called = False
-
-    @property
-    def is_modern(self) -> bool:
-        return self.revision == wire.MODERN
-
-    async def begin(self, revision: str) -> None:
-        """``revision`` is the one that it last spoke, or empty. Raises ``FAILURES``."""
-        if revision == wire.MODERN:
-            return
-        if not revision:
-            try:
-                return await self.discover()
-            except (ServerError, NotSpoken):
-                pass
-        await self.greet()
-
-    async def discover(self) -> None:
-        """Raises ``NotSpoken`` if it does not speak the revision without sessions; ``FAILURES``."""
-        versions = (await self.ask("server/discover", {})).get("supportedVersions")
-        if not isinstance(versions, list) or wire.MODERN not in versions:
-            raise NotSpoken(f"It does not speak revision {wire.MODERN} of MCP.")
-
-    async def greet(self) -> None:
-        """Begin a session, as revisions of before have it. Raises ``FAILURES``."""
-        self.revision = wire.SESSIONS[0]
-        hello = {"protocolVersion": self.revision, "capabilities": {}, "clientInfo": wire.CLIENT}
-        revision = (await self.ask("initialize", hello)).get("protocolVersion")
-        if revision not in wire.SESSIONS:
-            raise NotProved(f"It speaks revision {str(revision)!r:.40} of MCP, which we do not.")
-        self.revision = str(revision)
-        message = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-        await self._connection.tell(message, self._headers("notifications/initialized"))
-
-    async def ask(self, method: str, params: Json, name: str = "") -> Json:
-        """The result of one request. Raises ``FAILURES``."""
-        sent = wire.with_envelope(params) if self.is_modern else params
-        message = wire.request(next(self._numbers), method, sent)
-        return await self._connection.ask(message, self._headers(method, name))
-
-    def _headers(self, method: str, name: str = "") -> dict[str, str]:
-        if not self.is_modern:
-            return {} if method == "initialize" else {"MCP-Protocol-Version": self.revision}
-        headers = {"MCP-Protocol-Version": wire.MODERN, "Mcp-Method": method}
-        return {**headers, "Mcp-Name": name} if name else headers
-
-    async def end(self) -> None:
-        if not self.is_modern:
-            await self._connection.bye(self._headers("end"))
-
-    async def tools(self) -> dict[str, Json]:
-        """Members that are pinned of each tool, by name. Raises ``FAILURES``."""
-        listed: list[Any] = []
-        cursors: set[str] = set()
-        size = 0
-        params: Json = {}
-        while True:
-            page = await self.ask("tools/list", params)
-            listed += page["tools"] if isinstance(page.get("tools"), list) else []
-            size += len(json.dumps(page))
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or not cursor:
-                return definitions.definitions_in(listed)
-            if cursor in cursors or len(cursors) == MOST_PAGES or size > LARGEST_LIST:
-                raise NotProved("Its list of tools does not end.")
-            cursors.add(cursor)
-            params = {"cursor": cursor}
-
-    async def call(self, name: str, arguments: Json, meta: Json) -> Json:
-        """The result of ``tools/call``, once there is one. Raises ``FAILURES``."""
-        params: Json = {"name": name, "arguments": arguments, "_meta": meta}
-        self.has_called = True
-        result = await self.ask("tools/call", params, name)
-        kind = result.get("resultType", "complete")
-        if kind == "task":
-            result = await self._finished(result)
-        elif kind != "complete":
-            raise NotProved(
-                "It asks for input in the middle of the call, which nobody gives."
-                if kind == "input_required"
-                else f"Its answer is of the kind {str(kind)!r:.40}, which we do not know."
-            )
-        return result
-
-    async def _finished(self, task: Json) -> Json:
-        task_id = task.get("taskId")
-        if not isinstance(task_id, str) or not task_id.isascii() or not task_id.isprintable():
-            raise NotProved("It answered with a task that has no usable id.")
-        while task.get("status") == "working":
-            await asyncio.sleep(_pause_in(task))
-            try:
-                task = await self.ask("tasks/get", {"taskId": task_id}, task_id)
-            except (ServerError, NothingSent) as failure:  # it says nothing of the call
-                raise NotProved(f"Of its task {task_id:.100} it says: {failure}") from failure
-        if task.get("status") == "completed" and isinstance(result := task.get("result"), dict):
-            return result
-        raise NotProved(f"Its task {task_id:.100} is {str(task.get('status'))!r:.40}.")
-
-
-def _pause_in(task: Json) -> float:
-    wished = task.get("pollIntervalMs")
-    if not isinstance(wished, int | float):
-        wished = 1000
-    return min(max(wished, POLL_FIRST_S * 1000), POLL_LONGEST_S * 1000) / 1000
-
-
-# --- to an address ----------------------------------------------------------------------------
 
 
 def talk(
     address: str,
     say: Callable[[Talk], Coroutine[Any, Any, Result]],
     *,
+    owner: str,
     timeout_s: float,
     shown: Credentials = NOTHING_SHOWN,
     revision: str = "",
@@ -171,6 +41,7 @@ def talk(
 ) -> Result:
     """Return what ``say`` returns of a talk with the server at this address.
 
+    ``owner`` is the tenant and the name of the server there: no two share a program.
     ``revision`` is the one that it last spoke; where it does not any more, that is found out
     before the call. ``note_stderr`` is given what a program said of its failure.
 
@@ -178,14 +49,16 @@ def talk(
     """
     has_called, stderr = False, bytearray()
 
+    def connected(known: str) -> AbstractAsyncContextManager[Talk]:
+        if address.startswith(STDIO):
+            program = _program(address.removeprefix(STDIO), owner)
+            return KEPT.talk_with(program, known, stderr)
+        return _over_http(address, shown, known, timeout_s)
+
     async def once(known: str, deadline: float) -> Result:
         nonlocal has_called
         async with AsyncExitStack() as connections, asyncio.timeout_at(deadline):
-            if address.startswith(STDIO):
-                command = _command(address.removeprefix(STDIO))
-                spoken = await _with_program(command, known, connections, stderr)
-            else:
-                spoken = await _over_http(address, shown, known, connections, timeout_s)
+            spoken = await connections.enter_async_context(connected(known))
             try:
                 return await say(spoken)
             finally:
@@ -200,8 +73,9 @@ def talk(
                 raise
         return await once("", deadline)
 
+    run = KEPT.run if address.startswith(STDIO) else asyncio.run
     try:
-        return asyncio.run(all_of_it())
+        return run(all_of_it())
     except FAILURES as failure:
         if stderr:
             note_stderr(stderr.decode(errors="replace"))
@@ -216,69 +90,22 @@ def _told(failure: BaseException) -> str:
     return str(failure) or type(failure).__name__
 
 
+@asynccontextmanager
 async def _over_http(
-    address: str,
-    shown: Credentials,
-    revision: str,
-    connections: AsyncExitStack,
-    timeout_s: float,
-) -> Talk:
+    address: str, shown: Credentials, revision: str, timeout_s: float
+) -> AsyncIterator[Talk]:
     transport = http_out.SafeTransport(largest_answer=wire.LARGEST, tls=shown.tls)
-    client = http_out.client(transport, timeout_s=timeout_s + AFTERWARDS_S)
-    http = await connections.enter_async_context(client)
-    spoken = Talk(HttpConnection(http, address, shown.headers))
-    connections.push_async_callback(spoken.end)
-    await spoken.begin(revision)
-    return spoken
-
-
-async def _with_program(
-    command: list[str], revision: str, programs: AsyncExitStack, stderr: bytearray
-) -> Talk:
-    """A program that speaks a revision which we do.
-
-    Where that is not known, one is asked as of today. Once it refuses, or is silent for long, a
-    second is greeted as of before, since a request of the one era may spoil a program for the
-    other. The first good answer counts, however late it comes.
-    """
-
-    async def begun(begin: Callable[[Talk], Coroutine[Any, Any, None]]) -> Talk:
-        program = await programs.enter_async_context(stdio.started(command, stderr))
-        spoken = Talk(program)
+    async with http_out.client(transport, timeout_s=timeout_s + AFTERWARDS_S) as http:
+        spoken = Talk(HttpConnection(http, address, shown.headers))
         try:
-            await begin(spoken)
-        except BaseException:
-            program.kill()
-            raise
-        return spoken
-
-    if revision:
-        return await begun(lambda spoken: spoken.begin(revision))
-    newer = asyncio.create_task(begun(Talk.discover))
-    tasks = [newer]
-    try:
-        await asyncio.wait(tasks, timeout=PROGRAM_ANSWERS_S)
-        if newer.done() and newer.exception() is None:
-            return newer.result()
-        tasks.append(asyncio.create_task(begun(Talk.greet)))
-        return await _first_good(tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            await spoken.begin(revision)
+            yield spoken
+        finally:
+            await spoken.end()
 
 
-async def _first_good(tasks: list[asyncio.Task[Talk]]) -> Talk:
-    """Raises what the last of them raises, if all fail."""
-    for first in asyncio.as_completed(tasks):
-        try:
-            return await first
-        except FAILURES as failure:
-            last = failure
-    raise last
-
-
-def _command(name: str) -> list[str]:
+def _program(name: str, owner: str) -> Key:
+    """The program of this name as the settings have it now. Raises ``NothingSent``."""
     programs = settings.MCP_COMMANDS
     if file := settings.MCP_COMMANDS_FILE:
         try:
@@ -288,4 +115,4 @@ def _command(name: str) -> list[str]:
     if name not in programs:
         where = file or "ASSENT_MCP_COMMANDS"
         raise NothingSent(f"{where} names no program {name!r:.80}.")
-    return list(programs[name])
+    return Key(owner, tuple(programs[name]), tuple(settings.MCP_ENVIRONMENT.items()))

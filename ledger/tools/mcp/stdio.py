@@ -7,11 +7,9 @@ import json
 import os
 import signal
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
-
-from django.conf import settings
 
 from ledger.tools.mcp import wire
 from ledger.tools.mcp.wire import Json, NothingSent, NotProved
@@ -25,6 +23,8 @@ class Program:
 
     def __init__(self, process: Process) -> None:
         self._process = process
+        self.stderr = bytearray()  # the last of what it wrote there
+        self._keeping_stderr = asyncio.create_task(self._keep_stderr())
 
     async def ask(self, message: Json, _: Mapping[str, str]) -> Json:
         """The result. Raises ``NotProved, ServerError``."""
@@ -34,7 +34,7 @@ class Program:
             if wire.is_answer(answer, message["id"]):
                 return wire.result_in(answer, message["id"])
             if isinstance(answer, dict) and "method" in answer and "id" in answer:
-                await self._write(_refusal_of(answer["id"]))
+                await self._write(_reply_to(answer))
 
     async def tell(self, message: Json, _: Mapping[str, str]) -> None:
         await self._write(message)
@@ -42,10 +42,29 @@ class Program:
     async def bye(self, _: Mapping[str, str]) -> None:
         pass
 
-    def kill(self) -> None:
+    async def end(self) -> None:
+        """Close its input, by which programs are told to end; kill one that does not."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDS_WITHIN_S):
+                await self._process.wait()
+        await self.kill()
+
+    async def kill(self) -> None:
         """End it, with all that it has started."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        # A process that left the group may hold its output open.
+        ended = asyncio.create_task(self._process.wait())
+        await asyncio.wait([self._keeping_stderr, ended], timeout=ENDS_WITHIN_S)
+        self._keeping_stderr.cancel()
+
+    async def _keep_stderr(self) -> None:
+        assert self._process.stderr is not None
+        while piece := await self._process.stderr.read(STDERR_KEPT):
+            self.stderr += piece
+            del self.stderr[:-STDERR_KEPT]
 
     async def _write(self, message: Json) -> None:
         assert self._process.stdin is not None
@@ -70,53 +89,26 @@ class Program:
             return None  # programs write other lines too, against the rules
 
 
-def _refusal_of(number: Any) -> Json:
-    """We answer no question of a server: not a person's, not a language model's."""
-    error = {"code": wire.METHOD_NOT_FOUND, "message": "This client answers no requests."}
-    return {"jsonrpc": "2.0", "id": number, "error": error}
+def _reply_to(question: Json) -> Json:
+    """A sign of life; but no question is answered that is a person's or a language model's."""
+    if question["method"] == "ping":
+        return {"jsonrpc": "2.0", "id": question["id"], "result": {}}
+    error = {"code": wire.METHOD_NOT_FOUND, "message": "This client answers no such request."}
+    return {"jsonrpc": "2.0", "id": question["id"], "error": error}
 
 
-@asynccontextmanager
-async def started(command: Sequence[str], stderr: bytearray) -> AsyncIterator[Program]:
-    """The program, in a group of processes of its own, which is killed at the end.
-
-    ``stderr`` gets the last of what it writes there. Raises ``NothingSent`` if it cannot be
-    started.
-    """
+async def start(command: Sequence[str], environment: Mapping[str, str]) -> Program:
+    """The program, in a group of processes of its own. Raises ``NothingSent`` if that fails."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            env=settings.MCP_ENVIRONMENT,
+            env=environment,
             limit=wire.LARGEST,
             start_new_session=True,
         )
     except (OSError, ValueError) as failure:
         raise NothingSent(f"{command[0]} cannot be started: {failure}") from failure
-    program = Program(process)
-    reading = asyncio.create_task(_keep_last(process, stderr))
-    try:
-        yield program
-        await _let_end(process)
-    finally:
-        program.kill()
-        # A process that left the group may hold its output open.
-        await asyncio.wait([reading, asyncio.create_task(process.wait())], timeout=ENDS_WITHIN_S)
-        reading.cancel()
-
-
-async def _keep_last(process: Process, kept: bytearray) -> None:
-    assert process.stderr is not None
-    while piece := await process.stderr.read(STDERR_KEPT):
-        kept += piece
-        del kept[:-STDERR_KEPT]
-
-
-async def _let_end(process: Process) -> None:
-    assert process.stdin is not None
-    process.stdin.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(ENDS_WITHIN_S):
-            await process.wait()
+    return Program(process)

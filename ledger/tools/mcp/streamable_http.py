@@ -23,6 +23,7 @@ UNAVAILABLE = frozenset({401, 403, 408, 429})
 BYE_S = 2.0
 # Before a stream that has ended is asked for again, whatever the server wishes.
 PAUSE_LEAST_S, PAUSE_MOST_S = 0.2, 30.0
+MOST_IN_VAIN = 20  # streams in a row that ended without an event of a new id
 
 
 class HttpConnection:
@@ -43,28 +44,23 @@ class HttpConnection:
                 self._session = {SESSION: _sendable(session)}
             if not _is_stream(response):
                 return _message_in(await response.aread(), response, message["id"])
-            events = EventReader()
-            answer = await _answer_among(events, response, message["id"])
+            streams = _Streams(message["id"])
+            answer = await streams.answer_in(response)
         finally:
             await response.aclose()
         while answer is None:
-            answer, events = await self._asked_again(events, message["id"], headers)
+            answer = await self._asked_again(streams, headers)
         return wire.result_in(answer, message["id"])
 
-    async def _asked_again(
-        self, events: EventReader, number: int, headers: Mapping[str, str]
-    ) -> tuple[Json | None, EventReader]:
+    async def _asked_again(self, streams: _Streams, headers: Mapping[str, str]) -> Json | None:
         """Go on reading where a stream has ended, as servers may end it that gave its events ids.
 
         Nothing is called by this. Raises ``NotProved`` where there is nothing to go on from.
         """
-        if not events.last_id:
-            raise NotProved("Its stream ended without the answer.")
-        wished = events.retry_ms or 0
+        last_id = streams.to_go_on_from()
+        wished = streams.events.retry_ms or 0
         await asyncio.sleep(min(max(wished / 1000, PAUSE_LEAST_S), PAUSE_MOST_S))
-        going_on = EventReader()
-        going_on.last_id = _sendable(events.last_id)
-        again = {"Accept": "text/event-stream", "Last-Event-ID": events.last_id}
+        again = {"Accept": "text/event-stream", "Last-Event-ID": last_id}
         sent = {**again, **self._credentials, **self._session, **headers}
         request = self._http.build_request("GET", self._address, headers=sent)
         try:
@@ -74,7 +70,7 @@ class HttpConnection:
         try:
             if not _is_stream(response):
                 raise NotProved("Its stream ended without the answer, and does not go on.")
-            return await _answer_among(going_on, response, number), going_on
+            return await streams.answer_in(response)
         finally:
             await response.aclose()
 
@@ -139,15 +135,39 @@ def _kind_of(response: httpx.Response) -> str:
     return str(response.headers.get("Content-Type", "")).partition(";")[0].strip().lower()
 
 
-async def _answer_among(events: EventReader, response: httpx.Response, number: int) -> Json | None:
-    """The message that answers this request; ``None`` if the stream ends before it.
+class _Streams:
+    """The streams of one request, the later ones of which go on where the one before ended."""
 
-    Events without data only carry an id to ask again from, and other kinds are none of MCP.
-    """
-    async for piece in response.aiter_bytes():
-        for event in events.read(piece):
-            if event.data and event.kind == "message":
-                message = wire.parsed(event.data)
-                if wire.is_answer(message, number):
-                    return message  # type: ignore[no-any-return]
-    return None
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self.events = EventReader()
+        self._bytes = self._in_vain = 0
+        self._asked_from = ""
+
+    def to_go_on_from(self) -> str:
+        """The id of the last event. Raises ``NotProved`` without one, and without an end."""
+        if not (last_id := _sendable(self.events.last_id)):
+            raise NotProved("Its stream ended without the answer.")
+        self._in_vain = self._in_vain + 1 if last_id == self._asked_from else 0
+        if self._in_vain > MOST_IN_VAIN:
+            raise NotProved("Its stream ends again and again without anything new.")
+        self._asked_from = last_id
+        return last_id
+
+    async def answer_in(self, response: httpx.Response) -> Json | None:
+        """The message that answers this request; ``None`` if the stream ends before it.
+
+        Events without data only carry an id to ask again from, and other kinds are none of MCP.
+        """
+        before, self.events = self.events, EventReader()
+        self.events.last_id = before.last_id
+        async for piece in response.aiter_bytes():
+            self._bytes += len(piece)
+            if self._bytes > wire.LARGEST:
+                raise NotProved(f"Its streams have more than {wire.LARGEST} bytes.")
+            for event in self.events.read(piece):
+                if event.data and event.kind == "message":
+                    message = wire.parsed(event.data)
+                    if wire.is_answer(message, self._number):
+                        return message  # type: ignore[no-any-return]
+        return None

@@ -18,7 +18,7 @@ from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.tools.manifests import ManifestTool, McpManifest, UpstreamCall, filled_in, model_of
 from ledger.tools.mcp import answers, client, definitions, wire
 from ledger.tools.mcp.answers import TEXT_MOST
-from ledger.tools.mcp.client import Talk
+from ledger.tools.mcp.talks import Talk
 from ledger.tools.mcp.wire import Json, NothingSent, ServerError
 
 # May stand in an operation key: a hash of every argument. An argument of this name comes first.
@@ -32,6 +32,7 @@ Listed = tuple[str, dict[str, Json]]
 class Upstream:
     """Facts that are known of the server when a tool is called."""
 
+    owner: str  # its tenant and name
     # The hash of the definition that operators have released; empty while the tool is held.
     released: Callable[[str], str]
     # Finds our credentials for an address; raises ``CredentialUnusable``.
@@ -175,6 +176,7 @@ def call(
         return client.talk(
             address,
             say,
+            owner=upstream.owner,
             timeout_s=timeout.total_seconds(),
             shown=shown,
             revision=upstream.revision(),

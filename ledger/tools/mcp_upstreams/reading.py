@@ -19,8 +19,7 @@ from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState, Watched
 from ledger.principals import Surface, system
 from ledger.tools import credentials, held_tools, watched
-from ledger.tools.mcp import Json, Listed, NothingSent, NotProved, client, definitions
-from ledger.tools.mcp.client import Talk
+from ledger.tools.mcp import Json, Listed, NothingSent, NotProved, Talk, client, definitions
 
 KIND = "mcp"
 TIMEOUT_S = 20.0
@@ -43,7 +42,10 @@ def listed_at(row: McpUpstream) -> Listed:
     if row.credential:
         shown = credentials.for_address(row.tenant_id, row.credential, row.address)
     note = partial(note_stderr, row.tenant_id, row.name, row.address)
-    return client.talk(row.address, say, timeout_s=TIMEOUT_S, shown=shown, note_stderr=note)
+    owner = f"{row.tenant_id}/{row.name}"
+    return client.talk(
+        row.address, say, owner=owner, timeout_s=TIMEOUT_S, shown=shown, note_stderr=note
+    )
 
 
 def note_stderr(tenant: str, upstream: str, address: str, text: str) -> None:
