@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from uuid import UUID
 
 from ninja import Field, Schema
-from pydantic import BaseModel, ConfigDict, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, JsonValue, create_model, model_validator
 
+from ledger.agents import policy_documents
 from ledger.api.http import In, OutcomeOut, Reason, Text200
 from ledger.contracts import published_types
 
@@ -80,9 +81,12 @@ class PassOnIn(In):
     policy: PolicyIn | None = None
 
 
+LABEL: dict[str, JsonValue] = {"pattern": f"^{policy_documents.LABEL.pattern}$"}
+
+
 class PolicyDocumentIn(In):
-    name: str = Field(min_length=1, max_length=100)
-    version: str = Field(min_length=1, max_length=40)
+    name: str = Field(min_length=1, max_length=100, json_schema_extra=LABEL)
+    version: str = Field(min_length=1, max_length=40, json_schema_extra=LABEL)
     text: str = Field(min_length=1, max_length=65536, description="Markdown, at most 64 KiB.")
 
 

@@ -18,10 +18,12 @@ import idna
 _LAST_OF_PLANES = "".join(
     chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)
 )
-CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufdd0-\ufdef\ud800-\udfff"
-    f"{_LAST_OF_PLANES}]"
+_NEVER = (
+    r"\u0000-\u0008\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069\ufff9-\ufffb\ufdd0-\ufdef"
 )
+CONTROLS = re.compile(rf"[{_NEVER}\ud800-\udfff{_LAST_OF_PLANES}]")
+# For JSON Schema: as much of it as can be said there.
+WITHOUT_CONTROLS = f"^[^{_NEVER}]*$"
 UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # Default_Ignorable_Code_Point of Unicode 16, the blank pattern of Braille and the Khitan filler.
 INVISIBLE = re.compile(

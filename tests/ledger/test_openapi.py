@@ -208,6 +208,9 @@ def test_no_request_makes_it_fail_or_answer_what_is_not_in_the_document(case, to
         ("ReceiptIn", {"receipt": {"id": "r-1"}, "problem": "nothing-happened"}),
         ("TaskIn", {"skill": "research", "may_answer": [""]}),
         ("ArtifactIn", {"fencing_token": 1, "artifact_id": "a", "parts": [{}]}),
+        ("ProposalIn", {"tool": "pay", "arguments": {}, "reason": "\x1b[2J"}),
+        ("TaskIn", {"skill": "research", "may_answer": ["alice\u202e"]}),
+        ("PolicyDocumentIn", {"name": "a  b", "version": "1", "text": "1. Yes."}),
     ],
 )
 def test_what_is_refused_for_its_form_does_not_fit_the_document(document, name, body):

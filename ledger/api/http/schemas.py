@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from ninja import Field, Schema
-from pydantic import ConfigDict
+from pydantic import ConfigDict, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
 
+from ledger.foundation import characters
 from ledger.transactions import OutcomeKind
 
 Text200 = Annotated[str, Field(max_length=200)]
@@ -14,7 +16,28 @@ Reason = Annotated[str, Field(max_length=2000)]
 
 
 class In(Schema):
+    """The document says of each text which characters are always refused; ``ledger.seals`` does it,
+    in words that help.
+    """
+
     model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        described = handler(core_schema)
+        for member in handler.resolve_ref_schema(described).get("properties", {}).values():
+            _say_of_texts(member)
+        return described
+
+
+def _say_of_texts(schema: dict[str, Any]) -> None:
+    if schema.get("type") == "string" and not {"format", "enum", "const"} & set(schema):
+        schema.setdefault("pattern", characters.WITHOUT_CONTROLS)
+    for inner in (schema.get("items"), *schema.get("anyOf", ())):
+        if isinstance(inner, dict):
+            _say_of_texts(inner)
 
 
 class FieldError(Schema):
