@@ -106,6 +106,15 @@ def test_arguments_that_were_not_sent_are_the_first_warning(humanlayer):
     assert Transaction.objects.get().warnings[0].startswith("The client did not send the arguments")
 
 
+def test_a_function_named_as_a_tool_here_is_told_from_it(humanlayer):
+    humanlayer.call(fn="pay", kwargs={"to": "Bo"})
+    humanlayer.call(fn="send_email")
+
+    of_pay, of_email = (row.warnings for row in Transaction.objects.order_by("created_at"))
+    assert [text for text in of_pay if "not the tool pay of this installation" in text] == of_pay
+    assert of_email == []
+
+
 def test_a_bot_token_is_stored_nowhere(humanlayer):
     slack = {"channel_or_user_id": "C1", "bot_token": "xoxb-secret", "allowed_responder_ids": None}
 

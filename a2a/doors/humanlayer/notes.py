@@ -11,12 +11,19 @@ NO_ARGUMENTS = (
     "The client did not send the arguments. It never sends positional ones: approve this only if "
     "the function takes none."
 )
+NAMESAKE = (
+    "This is not the tool {name} of this installation: the agent runs a function of its own, under "
+    "the same name, and no receipt comes back."
+)
 LONGEST = 300  # characters of what the client says
 
 
-def of_call(spec: FunctionSpec) -> list[str]:
-    """The gravest first."""
-    return [*([] if spec.arguments else [NO_ARGUMENTS]), *of_channel(spec.channel)]
+def of_call(spec: FunctionSpec, *, has_namesake: bool) -> list[str]:
+    """The gravest first. ``has_namesake`` if a tool here is named as the function is."""
+    grave = [] if spec.arguments else [NO_ARGUMENTS]
+    if has_namesake:
+        grave.append(NAMESAKE.format(name=spec.fn))
+    return [*grave, *of_channel(spec.channel)]
 
 
 def of_channel(channel: Channel | None) -> Iterator[str]:

@@ -27,7 +27,7 @@ from ledger.errors import IdempotencyKeyReused, NotFound
 from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
 from ledger.principals import Surface
 from ledger.states import Ending, State
-from ledger.tools import is_for_agent
+from ledger.tools import is_for_agent, tool_named
 from ledger.transactions import coordinator, outcome_of
 from ledger.transactions.coordinator import PREPARE_ROUTE, Proposal, prepare
 
@@ -64,7 +64,9 @@ def _tool(caller: Caller, name: str, call: FunctionCall, spec: Json) -> HandedOv
     return HandedOverCall(
         name,
         operation_key=f"humanlayer:{caller.principal}:{call.call_id}",
-        warnings=notes.of_call(call.spec),
+        warnings=notes.of_call(
+            call.spec, has_namesake=tool_named(caller.tenant, call.spec.fn) is not None
+        ),
         kept=kept,
     )
 
