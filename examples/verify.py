@@ -584,6 +584,9 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         kind, who = event["kind"], event["principal"]
         if who == proposer and kind not in OF_THE_PROPOSER:
             yield f"{name}: {kind} by the proposer."
+        may_be_own = kind in VERDICTS or first.get("keeper_may_sign") is True
+        if not may_be_own and who in says(event).get("proposer_kept_by", []):
+            yield f"{name}: {kind} by who keeps the agent that proposed it."
         if kind == "canceled" and says(event).get("in_place_of", who) != proposer:
             yield f"{name}: canceled by somebody else."
         if kind in OF_THE_SYSTEM and not who.startswith("system:"):
@@ -661,7 +664,8 @@ def vote_faults(
         yield f"the contract takes no vote of {who}."
     keepers = details.get("proposer_kept_by", [])
     is_own = voter_of(event) in [*keepers, *["agents without a keeper"] * bool(keepers)]
-    if is_own and first.get("keeper_may_sign") is not True:
+    is_no = VERDICTS[event["kind"]] == "reject"
+    if is_own and not is_no and first.get("keeper_may_sign") is not True:
         yield f"a vote of {who}, for who keeps the agent that proposed it."
     required = first.get("required_policy", "")
     cited = (details.get("policy") or {}).get("sha256", "")

@@ -34,6 +34,14 @@ def thaw(pid: int) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+def is_frozen(pid: int) -> bool:
+    """False also for one that has ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("T")
+    except OSError:
+        return False
+
+
 @contextmanager
 def frozen(*pids: int) -> Iterator[None]:
     """These processes stand still within the block."""

@@ -193,9 +193,8 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
     The check and the decision run under the lock of the row, so concurrent requests see each
     other. Raises ``NotAllowed``.
     """
-    if row.state == State.PREPARED:
-        keepers = policies.barred_keepers_of(row)
-        require_another_person(user, keepers, _("{name} keeps the agent that proposed it."))
+    keepers = policies.barred_keepers_of(row)
+    require_another_person(user, keepers, _("{name} keeps the agent that proposed it."))
     if row.quorum < 2 and not needs_second_operator(row):
         yield
         return

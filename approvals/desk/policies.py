@@ -46,7 +46,18 @@ ROLES_IN_PLURAL = {
 
 
 def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
-    """Yes, or why this person may not approve or reject now."""
+    """Yes, or why this person may not approve now. Who may not may still be one who rejects."""
+    if not (may := may_reject(row, principal, roles, now)):
+        return may
+    if principal in barred_keepers_of(row):
+        return May(False, _("You keep the agent that proposed it; somebody else has to approve."))
+    if any(decision.kept_by == principal for decision in counted_approvals(row)):
+        return May(False, _("An agent that you keep has approved it: together you have one vote."))
+    return YES
+
+
+def may_reject(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
+    """Yes, or why this person may not reject now. A rejection fills no seat."""
     if row.state != State.PREPARED:
         return May(False, _("It is {state}.").format(state=in_words(row.get_state_display())))
     if row.expires_at <= now:
@@ -60,12 +71,8 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
         )
     if row.proposed_by == principal:
         return May(False, _("You proposed it yourself; somebody else has to decide."))
-    if principal in barred_keepers_of(row):
-        return May(False, _("You keep the agent that proposed it; somebody else has to decide."))
     if any(decision.principal == principal for decision in row.decisions.all()):
         return May(False, _("You have approved it. It waits for another approver."))
-    if any(decision.kept_by == principal for decision in counted_approvals(row)):
-        return May(False, _("An agent that you keep has approved it: together you have one vote."))
     return YES
 
 
@@ -87,6 +94,8 @@ def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
         )
     if row.proposed_by == principal:
         return May(False, _("You proposed it yourself; somebody else has to do that."))
+    if principal in barred_keepers_of(row):
+        return May(False, _("You keep the agent that proposed it; somebody else has to do that."))
     return YES
 
 
@@ -109,7 +118,7 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
 
 
 def barred_keepers_of(row: Transaction) -> frozenset[str]:
-    """The people who have kept the proposing agent since it proposed, and may not sign off."""
+    """The people who have kept the proposing agent since, who may not approve or settle it."""
     return frozenset() if row.keeper_may_sign else keepers_of(row.proposed_by, row.created_at)
 
 

@@ -78,7 +78,7 @@ def can_decide(viewer: Viewer) -> Q:
             tenant__in=viewer.with_role(Role.APPROVER),
         )
         & ~Q(proposed_by=viewer.principal)
-        & ~Q(keeper_may_sign=False, proposed_by__in=principals_kept_by(Value(viewer.principal)))
+        & ~_kept(viewer)
         & ~Exists(given.filter(principal=viewer.principal))
         & ~counts
     )
@@ -88,7 +88,12 @@ def can_settle(viewer: Viewer) -> Q:
     """As ``policies.may_operate``; who proposed a settlement waits for another operator."""
     tenants = viewer.with_role(Role.OPERATOR)
     own = Q(settlement__isnull=False, settlement__by=viewer.principal)
-    return Q(tenant__in=tenants) & ~Q(proposed_by=viewer.principal) & ~own
+    return Q(tenant__in=tenants) & ~Q(proposed_by=viewer.principal) & ~_kept(viewer) & ~own
+
+
+def _kept(viewer: Viewer) -> Q:
+    """As ``policies.barred_keepers_of``."""
+    return Q(keeper_may_sign=False, proposed_by__in=principals_kept_by(Value(viewer.principal)))
 
 
 def can_answer(viewer: Viewer) -> Q:

@@ -21,7 +21,7 @@ from bench.chaos.installation import LEASE_S, Installation, until
 from bench.chaos.records import ClientLog
 from bench.chaos.script import Planned, Proposed
 from bench.chaos.storm import Storm
-from tests.faults import thaw
+from tests.faults import is_frozen, thaw
 
 SOON_S = 30.0
 STAND_AT = "CHAOS_STAND_AT"  # a crash point at which a worker stops itself, once
@@ -143,8 +143,11 @@ def a_worker_stands_still_before_its_look(stage: Stage) -> None:
         stage.wait_for(demolish, "in_doubt")
     for worker in workers:
         worker.extra = {}
-        for pid in worker.pids():
-            thaw(pid)
+        if stopped := [pid for pid in worker.pids() if is_frozen(pid)]:
+            for pid in stopped:
+                thaw(pid)
+        else:  # it would still stand still at its next call
+            worker.kill()
 
 
 def postgres_dies_after_an_answer(stage: Stage) -> None:

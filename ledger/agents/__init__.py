@@ -13,10 +13,17 @@ from ledger.agents.allowances import (
     unknown,
 )
 from ledger.agents.callers import Caller, caller_with, callers_of, callers_with, note_use
-from ledger.agents.policy_documents import Citation, keep_policy, kept_policy, sealed_citation
+from ledger.agents.policy_documents import (
+    POLICY_LABEL,
+    Citation,
+    keep_policy,
+    kept_policy,
+    sealed_citation,
+)
 
 __all__ = [
     "ONE_TOOL",
+    "POLICY_LABEL",
     "Caller",
     "Citation",
     "Lists",

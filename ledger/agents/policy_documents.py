@@ -21,7 +21,7 @@ DOCUMENTS_MOST = 500  # of one tenant
 OF_ONE_MOST = 200  # that one agent added, so that no agent alone uses up the tenant's
 PARAGRAPHS_MOST = 500  # of one document
 NAME_MOST, VERSION_MOST = 100, 40  # characters
-LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*")
+POLICY_LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*( [A-Za-z0-9._-]+)*")
 # Each number has one way to be written, so that a citation names one paragraph.
 NUMBER = re.compile(r"(0|[1-9][0-9]*)(\.(0|[1-9][0-9]*))*")
 
@@ -75,7 +75,7 @@ def _other_text(name: str, version: str) -> NotPossible:
 
 def _check(name: str, version: str, text: str) -> None:
     for label, most in ((name, NAME_MOST), (version, VERSION_MOST)):
-        if len(label) > most or not LABEL.fullmatch(label):
+        if len(label) > most or not POLICY_LABEL.fullmatch(label):
             raise InvalidRequest(
                 "Name and version are made of letters, digits, . _ and -, with single spaces "
                 "between."

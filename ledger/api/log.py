@@ -6,10 +6,9 @@ import base64
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Field, Query, Router, Schema
 
 from ledger.api.http import refusals
-from ledger.api.schemas import ConsistencyOut, InclusionOut
 from ledger.errors import NotFound
 from ledger.foundation.crypto.merkle import ProofRefused
 from ledger.models.events import Checkpoint
@@ -17,6 +16,28 @@ from ledger.proof.log import checkpoints
 
 LARGEST = 2**62
 router = Router(tags=["log"])
+
+
+class InclusionOut(Schema):
+    """Hashes are base64, as C2SP has them."""
+
+    event: int
+    leaf_index: int
+    leaf_hash: str
+    size: int
+    root: str
+    path: list[str]
+    checkpoint: str | None = Field(description="The signed note of this size, if there is one.")
+
+
+class ConsistencyOut(Schema):
+    """Hashes are base64, as C2SP has them."""
+
+    old: int
+    old_root: str
+    new: int
+    new_root: str
+    path: list[str]
 
 
 @router.get(

@@ -10,7 +10,7 @@ from uuid import UUID
 from ninja import Field, Schema
 from pydantic import BaseModel, ConfigDict, JsonValue, create_model, model_validator
 
-from ledger.agents import policy_documents
+from ledger.agents import POLICY_LABEL
 from ledger.api.http import In, OutcomeOut, Reason, Text200
 from ledger.contracts import published_types
 
@@ -81,7 +81,7 @@ class PassOnIn(In):
     policy: PolicyIn | None = None
 
 
-LABEL: dict[str, JsonValue] = {"pattern": f"^{policy_documents.LABEL.pattern}$"}
+LABEL: dict[str, JsonValue] = {"pattern": f"^{POLICY_LABEL.pattern}$"}
 
 
 class PolicyDocumentIn(In):
@@ -377,25 +377,3 @@ class DecisionRecord(Schema):
     result: str | None = None
     task: dict[str, str] | None = None
     questions: list[dict[str, str]] | None = None
-
-
-class InclusionOut(Schema):
-    """Hashes are base64, as C2SP has them."""
-
-    event: int
-    leaf_index: int
-    leaf_hash: str
-    size: int
-    root: str
-    path: list[str]
-    checkpoint: str | None = Field(description="The signed note of this size, if there is one.")
-
-
-class ConsistencyOut(Schema):
-    """Hashes are base64, as C2SP has them."""
-
-    old: int
-    old_root: str
-    new: int
-    new_root: str
-    path: list[str]

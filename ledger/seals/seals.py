@@ -71,6 +71,8 @@ EMPTY: dict[str, Any] = {
 SETTLED_BY_TWO = "settled_by_two"
 # In the first event of what the keeper of the proposing agent may sign off.
 KEEPER_MAY_SIGN = "keeper_may_sign"
+# In the events of decisions and of operators' orders: who has kept the proposing agent.
+PROPOSER_KEPT_BY = "proposer_kept_by"
 # In the first event of what a supervisor approves by one policy document alone: its hash.
 REQUIRED_POLICY = "required_policy"
 # Sealed by the digest of their text, so that the seal outlives the text.

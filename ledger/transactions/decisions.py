@@ -115,7 +115,8 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
     sealed = _sealed(row, vote, agent)
     _check_policy(vote, sealed, links[0])
     keepers = keepers_of(row.proposed_by, row.created_at)
-    _check_is_no_keeper(vote, sealed, keepers, links[0])
+    if vote.verdict != Verdict.REJECT:  # that fills no seat, and the keeper may stop its agent
+        _check_is_no_keeper(vote, sealed, keepers, links[0])
     approvers = _approvers(row, vote, earlier, sealed)
     decision = Decision.objects.create(
         transaction=row,
@@ -133,7 +134,7 @@ def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
         "decision_at": seals.as_text(decision.at),
     }
     if keepers:
-        sealed["proposer_kept_by"] = sorted(keepers)
+        sealed[seals.PROPOSER_KEPT_BY] = sorted(keepers)
     if vote.by.is_agent:
         sealed["review_percent"] = 100 if agent is None else agent.review_percent
     moved = _advance(row, vote, sealed, approvers)

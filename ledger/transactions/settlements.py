@@ -22,6 +22,7 @@ from ledger.principals import Principal, Surface
 from ledger.states import EventKind, Move, Outcome, State
 from ledger.tools import deployed_tool_of, tool_of
 from ledger.transactions import sign_offs
+from ledger.transactions.keepers import sealed_keepers
 from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance
 
@@ -172,6 +173,7 @@ class _Order:
         self, row: Transaction, step: Move[State], *, only_if: Q = ALWAYS, **columns: Any
     ) -> None:
         not_own = ~Q(proposed_by=str(self.by))
+        details = {**columns.pop("details", {}), **sealed_keepers(row, self.by)}
         advance(
             row.pk,
             step,
@@ -179,6 +181,7 @@ class _Order:
             via=self.via,
             reason=self.reason,
             only_if=not_own & only_if,
+            details=details,
             **columns,
         )
 

@@ -151,7 +151,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     valid: list[Link] = []  # decisions that count
     deciders: set[str] = set()
     for n, link in enumerate(links):
-        faults = [*_actor_faults(link, links[0].principal)]
+        faults = [*_actor_faults(link, links[0].principal, first)]
         if link.kind in DECISIONS:
             required = required_approver(str(first.get("required_approver")), links[:n])
             decision_faults = [*_decision_faults(link, row, first, required, deciders)]
@@ -262,9 +262,12 @@ def _is_enough(approvers: set[str], first: Mapping[str, Any]) -> bool:
     return isinstance(quorum, int) and len(approvers) >= max(quorum, 1)
 
 
-def _actor_faults(link: Link, proposer: str) -> Iterator[str]:
+def _actor_faults(link: Link, proposer: str, first: Mapping[str, Any]) -> Iterator[str]:
     if link.principal == proposer and link.kind not in OF_THE_PROPOSER:
         yield f"{link.kind} by the proposer itself."
+    keepers = link.says.get(seals.PROPOSER_KEPT_BY, [])
+    if link.kind not in DECISIONS and is_of_a_keeper(link.principal, keepers, first):
+        yield f"{link.kind} by who keeps the agent that proposed it."
     cancels_for = link.says.get("in_place_of", link.principal)
     if link.kind == states.CANCEL.kind and cancels_for != proposer:
         yield "canceled by somebody else than the proposer."
@@ -285,8 +288,10 @@ def _decision_faults(
     may = may_pass_on if link.kind == states.PASS_ON.kind else may_sign_off
     if not may(link.principal, required):
         yield f"the contract does not accept a decision of {link.principal}."
-    keepers = says.get("proposer_kept_by", [])
-    if is_of_a_keeper(voter_of(link.principal, says), keepers, first):
+    is_own = is_of_a_keeper(
+        voter_of(link.principal, says), says.get(seals.PROPOSER_KEPT_BY, []), first
+    )
+    if is_own and DECISIONS[link.kind] != Verdict.REJECT:
         yield f"the decision of {link.principal} is of who keeps the agent that proposed it."
     is_approval = DECISIONS[link.kind] == Verdict.APPROVE
     if is_approval and lacks_policy(link.principal, says, first):

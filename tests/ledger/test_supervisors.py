@@ -13,7 +13,9 @@ from django.db import IntegrityError, connection
 from django.db.transaction import atomic
 from django.urls import reverse
 
+from approvals.models import Membership, Role
 from examples import verify as foreign_verifier
+from ledger import execution
 from ledger.agents import enrolment, policy_documents
 from ledger.contracts import tools
 from ledger.errors import NotAllowed
@@ -570,12 +572,11 @@ def vote(verb, row, by):
     return verb(row.pk, digest=row.intent_digest, by=by, via="web", reason="Seen.")
 
 
-def test_the_keeper_of_an_agent_decides_on_nothing_that_it_proposed(kept_by_alice, alice, bob):
+def test_the_keeper_of_an_agent_approves_nothing_that_it_proposed(kept_by_alice, alice, bob):
     row = propose("pay")
 
-    for verb in (coordinator.approve, coordinator.reject):
-        with pytest.raises(NotAllowed, match="You keep the agent that proposed it"):
-            vote(verb, row, alice)
+    with pytest.raises(NotAllowed, match="You keep the agent that proposed it"):
+        vote(coordinator.approve, row, alice)
 
     assert vote(coordinator.approve, row, bob).state == State.APPROVED
     approved = json.loads(row.events.get(kind="approved").details)
@@ -584,12 +585,64 @@ def test_the_keeper_of_an_agent_decides_on_nothing_that_it_proposed(kept_by_alic
     assert foreign_faults() == []
 
 
+def test_the_keeper_of_an_agent_may_stop_it_by_rejecting(kept_by_alice, as_alice):
+    row = propose("pay")
+    page = as_alice.get(reverse("desk:transaction", args=[row.pk])).content.decode()
+    assert f'data-open="reject-{row.pk}"' in page
+    assert f'id="reject-{row.pk}"' in page
+    assert f'id="approve-{row.pk}"' not in page
+
+    answer = as_alice.post(
+        reverse("desk:transaction-reject", args=[row.pk]),
+        {"digest": row.intent_digest, "reason": "It is mine, and wrong."},
+    )
+
+    row.refresh_from_db()
+    assert (answer.status_code, row.ending) == (302, "rejected")
+    verification.verify()
+    assert foreign_faults() == []
+
+
+def test_the_keeper_of_an_agent_settles_and_undoes_nothing_that_it_proposed(
+    kept_by_alice, alice, bob, forge
+):
+    row = propose("pay")
+    vote(coordinator.approve, row, bob)
+    execution.commit(row.pk)
+
+    with pytest.raises(NotAllowed, match="You keep the agent that proposed it"):
+        coordinator.compensate(row.pk, by=alice, via="web", reason="Undo it.")
+    coordinator.compensate(row.pk, by=bob, via="web", reason="Undo it.")
+
+    verification.verify()
+    assert foreign_faults() == []
+    forge(f"UPDATE ledger_event SET principal = '{alice}' WHERE kind = 'compensation_started'")
+    reseal(row.pk)
+    assert any("by who keeps the agent that proposed it" in fault for fault in foreign_faults())
+
+
+def test_an_operator_is_offered_nothing_for_what_an_agent_proposed_that_they_keep(
+    kept_by_alice, alice_user, as_alice, bob
+):
+    Membership.objects.create(user=alice_user, tenant_id="acme", role=Role.OPERATOR)
+    row = propose("pay")
+    vote(coordinator.approve, row, bob)
+    execution.commit(row.pk)
+
+    def page():
+        return as_alice.get(reverse("desk:transaction", args=[row.pk])).content.decode()
+
+    assert f'data-open="compensate-{row.pk}"' not in page()
+    keep(kept_by_alice, "")
+    assert f'data-open="compensate-{row.pk}"' in page()
+
+
 def test_no_supervisor_of_the_same_keeper_decides_on_it_or_sees_it_wait(
     kept_by_alice, alice, supervisor, boss, second_boss
 ):
     row = propose("order", item="chair")
     keep(supervisor, str(alice))
-    keep(second_boss.agent, "user:7")
+    keep(second_boss.agent, "user:70000")
 
     assert decide(boss, row).status_code == 403
     assert boss.get("/pending").json()["items"] == []

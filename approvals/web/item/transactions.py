@@ -147,7 +147,8 @@ def with_history(request: HttpRequest, transaction_id: UUID) -> Transaction:
 
 def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
-    may_decide = policies.may_decide(row, principal, roles, timezone.now())
+    now = timezone.now()
+    may_decide = policies.may_decide(row, principal, roles, now)
     signing = signatures_of(row, principal)
     asked_as = origins.asked_as(row)
     offered = asked_as.reject_options if asked_as else []
@@ -157,6 +158,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "tx": row,
         "asked_as": asked_as,
         "may_decide": may_decide,
+        "may_reject": may_decide or policies.may_reject(row, principal, roles, now),
         "line": state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,
         "held": why_held(row) if row.state == State.PREPARED else "",
@@ -206,7 +208,9 @@ def _shown(request: HttpRequest, row: Transaction) -> dict[str, Any]:
 
 def _settling(row: Transaction, principal: str, roles: Roles) -> dict[str, Any]:
     may_operate = policies.may_operate(row, principal, roles)
+    gone = {row.proposed_by, *policies.barred_keepers_of(row)}
     operators = [] if may_operate else holders_of(row.tenant, Role.OPERATOR)
+    operators = [person for person in operators if str(principal_of(person)) not in gone]
     return {
         "may_operate": may_operate,
         "can_compensate": policies.can_compensate(row),
