@@ -25,6 +25,14 @@ QUEUES = tuple(name for name in WORK if name != DELIVER)  # of Redis
 
 # Read by all but MIGRATE: what the database stores encrypted, and the signals in Redis.
 OF_ROWS_AND_SIGNALS = frozenset({"ASSENT_ENCRYPTION_KEYS", "ASSENT_CHANNELS_KEY"})
+OF_SLACK = frozenset({"ASSENT_SLACK_BOT_TOKEN", "ASSENT_SLACK_SIGNING_SECRET"})
+OF_SOCKET_MODE = frozenset({"ASSENT_SLACK_BOT_TOKEN", "ASSENT_SLACK_APP_TOKEN"})
+OF_MAIL = frozenset({"ASSENT_EMAIL_URL"})
+# Say to a process without the secret that others have it: what happens there is told there too.
+SAYS_IT_IS_SET = {
+    "ASSENT_SLACK_BOT_TOKEN": "ASSENT_HAS_SLACK",
+    "ASSENT_EMAIL_URL": "ASSENT_HAS_MAIL",
+}
 # Links, buttons, and the names under which subjects are counted.
 OF_SIGNED_TEXTS = frozenset({"ASSENT_SECRET_KEY", "ASSENT_SECRET_KEY_FALLBACKS"})
 
@@ -64,6 +72,7 @@ WEB = Process(
     ("-m", *GRANIAN, "approvals.asgi:application"),
     secrets=OF_ROWS_AND_SIGNALS
     | OF_SIGNED_TEXTS
+    | OF_SLACK
     | {
         # It publishes the public halves of those with which others sign.
         "ASSENT_CARD_KEY",
@@ -86,6 +95,8 @@ COURIER = Process(
     queues=tuple(name for name in COURIER_QUEUES if name != DELIVER),
     secrets=OF_ROWS_AND_SIGNALS
     | OF_SIGNED_TEXTS
+    | OF_SLACK
+    | OF_MAIL
     | {"ASSENT_PUSH_KEY", "ASSENT_TOOL_KEY", "ASSENT_VAPID_KEY"},
 )
 SWEEPER = Process(
@@ -97,7 +108,7 @@ SWEEPER = Process(
 SLACK = Process(
     "slack",
     ("manage.py", "slack_listen"),
-    secrets=OF_ROWS_AND_SIGNALS | OF_SIGNED_TEXTS,
+    secrets=OF_ROWS_AND_SIGNALS | OF_SIGNED_TEXTS | OF_SOCKET_MODE,
     app="approvals.slack",
 )
 # The git program on repositories of strangers: in a process that serves nothing else.
@@ -112,6 +123,9 @@ SECRETS = frozenset[str]().union(*(process.secrets for process in PROCESSES))
 OF_COMMANDS = (
     OF_ROWS_AND_SIGNALS
     | OF_SIGNED_TEXTS
+    | OF_SLACK
+    | OF_SOCKET_MODE
+    | OF_MAIL
     | {"ASSENT_CARD_KEY", "ASSENT_PUSH_KEY", "ASSENT_TOOL_KEY"}
 )
 
@@ -132,7 +146,13 @@ def withheld_from(process: Process | None) -> frozenset[str]:
 
 def environment_of(process: Process | None, environment: Mapping[str, str]) -> dict[str, str]:
     """``environment`` without the secrets that the process does not get."""
-    return _without(withheld_from(process), environment)
+    withheld = withheld_from(process)
+    told = {
+        flag: "1"
+        for secret, flag in SAYS_IT_IS_SET.items()
+        if secret in withheld and {secret, f"{secret}_FILE"} & set(environment)
+    }
+    return _without(withheld, environment) | told
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

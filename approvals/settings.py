@@ -309,6 +309,7 @@ VAPID_KEY = text("ASSENT_VAPID_KEY")
 VAPID_PUBLIC_KEY = text("ASSENT_VAPID_PUBLIC_KEY")
 # smtp://user:password@host:port, smtp+starttls:// or smtps://; empty: no e-mail is sent.
 EMAIL_URL = text("ASSENT_EMAIL_URL")
+HAS_MAIL = flag("ASSENT_HAS_MAIL")  # for processes without that address, which leave it to couriers
 _MAIL_SERVER = urlsplit(EMAIL_URL)
 EMAIL_HOST = _MAIL_SERVER.hostname or "localhost"
 EMAIL_PORT = _MAIL_SERVER.port or {"smtps": 465, "smtp+starttls": 587}.get(_MAIL_SERVER.scheme, 25)
@@ -355,6 +356,7 @@ WEBHOOK_PORTS = names("ASSENT_WEBHOOK_PORTS", "80,443,8080,8443")
 # Slack: a bot token per workspace, in the same order the signing secret and (for Socket Mode) the
 # app-level token of its app; one secret or app token may stand for all.
 SLACK_BOT_TOKENS = names("ASSENT_SLACK_BOT_TOKEN")
+HAS_SLACK = flag("ASSENT_HAS_SLACK")  # for processes without the tokens
 SLACK_SIGNING_SECRETS = names("ASSENT_SLACK_SIGNING_SECRET")
 SLACK_APP_TOKENS = names("ASSENT_SLACK_APP_TOKEN")
 # http: Slack calls us under /slack/. socket: `manage.py slack_listen` calls Slack.

@@ -110,6 +110,17 @@ def test_up_gives_the_audit_key_to_the_sweeper_alone_and_the_owners_database_to_
     assert given["ASSENT_LOG_LEVEL"] == "INFO"
 
 
+def test_a_process_without_tokens_is_told_that_slack_and_mail_are_set_up():
+    secrets = {"ASSENT_SLACK_BOT_TOKEN_FILE": "/run/slack", "ASSENT_EMAIL_URL": "smtp://mail"}
+
+    worker = processes.environment_of(processes.WORKER, secrets)
+    courier = processes.environment_of(processes.COURIER, secrets)
+
+    assert worker == {"ASSENT_HAS_SLACK": "1", "ASSENT_HAS_MAIL": "1"}
+    assert courier == secrets
+    assert processes.environment_of(processes.WORKER, {}) == {}
+
+
 def test_make_keys_prints_a_set_whose_public_half_fits():
     call_command("make_keys", stdout=(said := StringIO()))
 

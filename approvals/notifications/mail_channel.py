@@ -37,7 +37,7 @@ readers = _Readers()
 
 
 def is_configured() -> bool:
-    return bool(settings.EMAIL_URL)
+    return settings.HAS_MAIL or bool(settings.EMAIL_URL)
 
 
 class MailChannel:

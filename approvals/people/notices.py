@@ -102,7 +102,8 @@ def _template_values(event: Event) -> dict[str, str]:
 
 def deliveries(person: User, kind: str, by: Principal) -> list[tuple[str, str]]:
     """Channel and recipient of the notice by Slack; none if Slack is not set up."""
-    can_be_sent = settings.SLACK_BOT_TOKENS and NOTICES in outbox.channels
+    is_set_up = settings.HAS_SLACK or settings.SLACK_BOT_TOKENS
+    can_be_sent = is_set_up and NOTICES in outbox.channels
     if can_be_sent and _template(kind, str(by), person):
         return [(NOTICES, str(principal_of(person)))]
     return []

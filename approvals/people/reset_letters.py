@@ -40,7 +40,7 @@ SIGN_IN = system("sign_in", "The sign-in page")
 
 def letters_are_possible() -> bool:
     """True if this installation sends e-mail."""
-    return bool(settings.EMAIL_URL)
+    return settings.HAS_MAIL or bool(settings.EMAIL_URL)
 
 
 def ask_for_letter(username: str) -> None:

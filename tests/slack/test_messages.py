@@ -322,6 +322,18 @@ def test_a_route_has_one_target_and_a_tenant_that_the_workspace_serves(workspace
         SlackRoute(workspace=workspace, tenant=globex, channel="C1").full_clean()
 
 
+def test_a_process_without_the_tokens_leaves_the_message_to_couriers(
+    slack, workspace, a_payment, settings
+):
+    tokens = settings.SLACK_BOT_TOKENS
+    settings.SLACK_BOT_TOKENS, settings.HAS_SLACK = [], True  # as a worker has it
+    a_payment()
+    settings.SLACK_BOT_TOKENS = tokens
+    settle()
+
+    assert only_message(slack).channel == CHANNEL
+
+
 def test_without_slack_nothing_is_owed(a_payment, settings):
     settings.SLACK_BOT_TOKENS = []
     a_payment()

@@ -38,7 +38,7 @@ class SlackApp:
 
 
 def is_configured() -> bool:
-    return bool(settings.SLACK_BOT_TOKENS)
+    return settings.HAS_SLACK or bool(settings.SLACK_BOT_TOKENS)
 
 
 def slack_apps() -> list[SlackApp]:
