@@ -29,7 +29,7 @@ def measure(
     skill: str = "park",
     cpu: Callable[[], float] = lambda: float("nan"),
 ) -> Figures:
-    """Requests per second, p50 and p99 in milliseconds, and errors of both methods of one server.
+    """Requests per second, p50 and p99 in milliseconds of both methods of one server.
 
     ``GetTask`` requests the ``task_ids`` at random. ``cpu`` returns the processor time that the
     server has used, in seconds: then also milliseconds of it per request.
