@@ -108,7 +108,7 @@ class Load:
 
     def figures(self) -> Figures:
         """The figures of the last run. Raises ``AssertionError`` if anything was answered wrong."""
-        assert self.errors == 0, f"{self.errors} errors, as {self.trouble[:500]!r}"
+        assert self.errors == 0, f"{self.errors} errors, as {self.trouble[-400:]!r}"
         spans = sorted(self.spans) or [float("nan")]
         return {
             "/s": len(self.spans) / self.took,
