@@ -54,9 +54,14 @@ def call(message: dict[str, Any]) -> None:
 
 if HOW == "broken":
     sys.exit("x" * 5000 + "\x1b[2J Good-bye.")
+was_greeted = False
 for line in sys.stdin:
     message = json.loads(line)
+    was_greeted |= message["method"] == "initialize"
     match message["method"]:
+        case _ if HOW == "formal" and not was_greeted:
+            error = {"code": -32600, "message": "Nobody greeted me."}
+            say({"jsonrpc": "2.0", "id": message["id"], "error": error})
         case "server/discover" if HOW == "old":
             pass  # servers from before never answer
         case "server/discover" if HOW == "strict":

@@ -109,6 +109,17 @@ def test_one_whose_talk_failed_is_not_used_again(name):
     assert process_of_a_call() != failed[0]
 
 
+def test_one_that_was_spoken_to_in_another_revision_than_its_own_is_not_used_again(name, tmp_path):
+    """Its revision was noted before somebody replaced it by an older one."""
+    name("formal", str(tmp_path / "did"))
+
+    async def say(talk):
+        await talk.tools()
+        return talk.revision
+
+    assert process_of_a_call(say=say, revision="2026-07-28") == "2025-06-18"
+
+
 def test_a_refusal_is_an_answer_and_the_program_is_used_again(name, tmp_path):
     name("refuses", str(tmp_path / "did"))
     before = process_of_a_call()

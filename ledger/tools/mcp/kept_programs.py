@@ -55,7 +55,12 @@ class KeptPrograms:
 
     def run(self, talking: Coroutine[Any, Any, Result]) -> Result:
         """The result of ``talking``, which may use ``talk_with``."""
-        return asyncio.run_coroutine_threadsafe(talking, self._running_loop()).result()
+        future = asyncio.run_coroutine_threadsafe(talking, self._running_loop())
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # whoever waited for it was interrupted
+            raise
 
     def _running_loop(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -77,12 +82,13 @@ class KeptPrograms:
         running.talk.has_called = False
         try:
             yield running.talk
-        except ServerError:  # an answer like others: it is ready for the next question
-            self._keep(running)
-            raise
-        except BaseException:
-            await running.program.kill()
-            stderr += running.program.stderr
+        except BaseException as failure:
+            # Of the call it is an answer like others; before it, of somebody who was misunderstood.
+            if isinstance(failure, ServerError) and running.talk.has_called:
+                self._keep(running)
+            else:
+                await running.program.kill()
+                stderr += running.program.stderr
             raise
         self._keep(running)
 
