@@ -14,6 +14,7 @@ from bench.engines import bench_agent, bench_person, free_port, web
 
 DESKS = 20
 ROWS = 40
+ARRIVED_WITHIN_S = 60.0
 
 
 def measure() -> dict[str, float]:
@@ -49,6 +50,7 @@ async def _measure(port: int, cookie: str, token: str) -> dict[str, float]:
         desks = [asyncio.create_task(desk(number)) for number in range(DESKS)]
         await asyncio.sleep(1.5)
         received.clear()
+        shown.clear()
         returned: dict[str, float] = {}
         for _ in range(ROWS):
             answer = await http.post(
@@ -58,12 +60,13 @@ async def _measure(port: int, cookie: str, token: str) -> dict[str, float]:
             )
             returned[answer.json()["transaction_id"]] = time.time()
             await asyncio.sleep(0.5)
-        await asyncio.sleep(1)
+        async with asyncio.timeout(ARRIVED_WITHIN_S):
+            while len(shown) < ROWS * DESKS:
+                await asyncio.sleep(0.1)
         for task in desks:
             task.cancel()
     told = sorted((at - returned[pk]) * 1000 for (pk, _), at in received.items())
     drawn = sorted((at - returned[pk]) * 1000 for (pk, _), at in shown.items())
-    assert len(told) == len(drawn) == ROWS * DESKS
     return {
         "told p50 ms": told[len(told) // 2],
         "told p99 ms": told[int(len(told) * 0.99)],
