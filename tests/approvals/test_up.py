@@ -83,7 +83,8 @@ def test_the_database_that_comes_along_lets_nobody_in_without_the_password_of_a_
     tmp_path, monkeypatch
 ):
     for name in ("DATABASE_URL", "ASSENT_OWNER_DATABASE_URL", "ASSENT_LOG_DATABASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(name, "")  # so that its end also takes away what was not set before
+        monkeypatch.delenv(name)
     with ExitStack() as stack:  # a folder of a version that trusted everybody
         trusting = embedded_services.start_postgres(tmp_path / "postgres", stack)
         with psycopg.connect(trusting, autocommit=True) as session:

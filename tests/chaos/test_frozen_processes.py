@@ -121,7 +121,8 @@ def test_a_courier_freezes_with_messages_in_hand(product, people, receiver, help
         receiver.thaw.set()
         start_another(product, "courier", **environment)
         with load.going_on():
-            until(lambda: len(load.rows) >= 10 and committed(*load.rows), 30, "ten are done")
+            until(lambda: len(load.rows) >= 10, 30, "ten are asked for")
+        until(lambda: committed(*load.rows), 30, "all are done")
         others = waiting.exclude(pk__in=in_hand)
         took = seconds_of(lambda: until(lambda: not others.exists(), 30, "the others are told"))
         waiting.filter(pk__in=in_hand).update(next_attempt_at=Now())  # as after a minute
