@@ -61,6 +61,11 @@ def main() -> None:
             median_of(execution.approve_to_execute),
             "p99 20 ms",
         )
+        say(
+            "Approve to execute begins, beside 200 calls of another tenant that hang",
+            execution.beside_hanging_calls(),
+            "p99 1.2 times of alone",
+        )
         say("Sustained, two workers", median_of(execution.commits_per_second), "400 commits/s")
         say("Webhooks, two couriers", median_of(webhooks.webhooks_per_second), "200 webhooks/s")
         say("Expiry lag", median_of(execution.expiry_lag), "p99 1,500 ms")

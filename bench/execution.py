@@ -22,21 +22,27 @@ if TYPE_CHECKING:
 Ttl = Callable[[int], timedelta | None]
 
 
-def prepared(number: int, ttl: Ttl = lambda place: None) -> list[tuple[uuid.UUID, str]]:
+def prepared(
+    number: int,
+    ttl: Ttl = lambda place: None,
+    *,
+    tool: str = "measured",
+    tenant: str = "bench",
+) -> list[tuple[uuid.UUID, str]]:
     from ledger.api.rendering import render_token
     from ledger.models import Tenant, Transaction
     from ledger.principals import Surface, agent
     from ledger.transactions import coordinator
     from ledger.transactions.coordinator import Proposal
 
-    Tenant.objects.get_or_create(slug="bench", defaults={"name": "Bench", "tools": ["*"]})
+    Tenant.objects.get_or_create(slug=tenant, defaults={"name": tenant, "tools": ["*"]})
     ids = []
     for place in range(number):
         key = uuid.uuid4().hex
         answer = coordinator.prepare(
-            Proposal("measured", {"name": key}, ttl=ttl(place)),
-            by=agent("bench", "bench", "Bench"),
-            tenant="bench",
+            Proposal(tool, {"name": key}, ttl=ttl(place)),
+            by=agent(tenant, "bench", "Bench"),
+            tenant=tenant,
             key=key,
             via=Surface.REST,
             render=render_token,
@@ -63,21 +69,51 @@ def approver() -> Principal:
 
 def approve_to_execute(number: int = 300) -> dict[str, float]:
     """Milliseconds from the return of approve to the first line of execute, one at a time."""
+    with ExitStack() as stack:
+        for command in (WORKER.command, WORKER.command, COURIER.command, SWEEPER.command):
+            stack.enter_context(process(*command))
+        wait_for_workers()
+        spans = _approved_to_begun(number)
+    return {"p50 ms": _at(spans, 0.5), "p99 ms": _at(spans, 0.99)}
+
+
+def beside_hanging_calls(number: int = 200) -> dict[str, float]:
+    """The same, alone and while so many approved calls of another tenant's tool hang."""
     from ledger.models import Transaction
 
     with ExitStack() as stack:
         for command in (WORKER.command, WORKER.command, COURIER.command, SWEEPER.command):
             stack.enter_context(process(*command))
         wait_for_workers()
-        returned: dict[uuid.UUID, float] = {}
-        for pk, digest in prepared(number):
+        alone = _approved_to_begun(number)
+        for pk, digest in prepared(number, tool="hanging", tenant="another"):
             approve(pk, digest)
-            returned[pk] = time.time()
-            time.sleep(0.02)
-        _until_committed(list(returned))
-        began = Transaction.objects.filter(pk__in=returned).values_list("pk", "result")
-        spans = sorted((result["began"] - returned[pk]) * 1000 for pk, result in began)
-    return {"p50 ms": _at(spans, 0.5), "p99 ms": _at(spans, 0.99)}
+        hanging = Transaction.objects.filter(tenant="another", state="committing")
+        while not hanging.exists():
+            time.sleep(0.1)
+        beside = _approved_to_begun(number)
+        at_work = hanging.count()
+    return {
+        "alone p50 ms": _at(alone, 0.5),
+        "alone p99 ms": _at(alone, 0.99),
+        "beside p50 ms": _at(beside, 0.5),
+        "beside p99 ms": _at(beside, 0.99),
+        "calls that hang": at_work,
+        "ratio of p99": _at(beside, 0.99) / _at(alone, 0.99),
+    }
+
+
+def _approved_to_begun(number: int) -> list[float]:
+    from ledger.models import Transaction
+
+    returned: dict[uuid.UUID, float] = {}
+    for pk, digest in prepared(number):
+        approve(pk, digest)
+        returned[pk] = time.time()
+        time.sleep(0.02)
+    _until_committed(list(returned))
+    began = Transaction.objects.filter(pk__in=returned).values_list("pk", "result")
+    return sorted((result["began"] - returned[pk]) * 1000 for pk, result in began)
 
 
 def commits_per_second(number: int = 1000) -> dict[str, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import timedelta
 from typing import Any
 
 from ledger.contracts import Context, Plan, transactional
@@ -24,6 +25,20 @@ def measured(name: str) -> dict[str, Any]:
 @measured.plan
 def _plan(name: str) -> Plan:
     return Plan(f"Do nothing for {name}")
+
+
+@transactional(
+    owner_service="bench",
+    operation_key="hanging:{tenant}:{name}",
+    receipt="receipt",
+    risk_level="LOW",
+    consequence_level="IRREVERSIBLE",
+    timeout=timedelta(minutes=10),
+)
+def hanging(name: str) -> dict[str, Any]:
+    """Answers when nobody waits any more."""
+    time.sleep(600)
+    return {"receipt": f"r-{name}"}
 
 
 @transactional(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import connections
+from django.db import connection, connections
 
 from ledger.contracts import MayHaveHappened, NothingHappened, NothingHappenedYet, Role
 from ledger.contracts.results import clean
@@ -59,6 +59,7 @@ class NotCalled:
 Outcome = Done | Unknown | Nothing | NotCalled
 OnLateResult = Callable[[Lease, Outcome], None]
 
+QUICK_S = 0.05  # an answer within it costs no session
 LEASE_RAN_OUT = "The worker stood still until its lease had run out; it did not call the tool."
 
 
@@ -84,10 +85,20 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
 
 def _wait_for(call: _Call, seconds: float) -> None:
     deadline = time.monotonic() + seconds
+    if call.finished.wait(min(seconds, QUICK_S)):
+        return
+    _give_session_back()
     while (left := deadline - time.monotonic()) > 0:
         if call.finished.wait(min(left, settings.LEASE_S / 3)):
             return
         call.lease.renew()
+        _give_session_back()
+
+
+def _give_session_back() -> None:
+    """Other calls of this process use it meanwhile."""
+    if not connection.in_atomic_block:
+        connection.close()
 
 
 class _Call:

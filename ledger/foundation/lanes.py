@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -44,6 +44,9 @@ class Job(Future[R], Generic[R]):
         self.whose, self.work = whose, work
 
 
+# The most of each that may run, of everything that somebody's work counts for.
+Shares = Callable[[Any], Mapping[Hashable, float]]
+
 # The lanes of this process by name; where one is made anew, the first.
 every: dict[str, Lane] = {}
 
@@ -57,6 +60,7 @@ class Lane:
         threads: float,
         *,
         most_of_one: float = math.inf,
+        shares: Shares | None = None,
         most_waiting: float = math.inf,
         most_waiting_of_one: float = math.inf,
         within: float | None = None,
@@ -66,7 +70,10 @@ class Lane:
         at_rest: Callable[[], Any] = connections.close_all,
         daemon: bool = False,
     ) -> None:
-        """``within`` is how many seconds work may wait; ``refusal`` makes what is raised then.
+        """``shares`` says of whoever has work what that counts for, and how much of each may run;
+        without it that is ``most_of_one`` of each.
+
+        ``within`` is how many seconds work may wait; ``refusal`` makes what is raised then.
 
         A thread ends when it had no work for ``stays_s``, and calls ``at_rest`` then. After each
         work it gives its database session back to the pool, unless it ``keeps_session`` until it
@@ -78,6 +85,8 @@ class Lane:
         self._stays_s, self._daemon = stays_s, daemon
         self._keeps_session, self._at_rest = keeps_session, at_rest
         self._lock = threading.Lock()
+        self._shares: Shares = shares or (lambda whose: {whose: most_of_one})
+        self._at_work = 0
         self._running: Counter[Hashable] = Counter()
         # Those who wait, each with a line; who is served next comes first.
         self._lines: dict[Hashable, deque[Job[Any]]] = {}
@@ -134,10 +143,20 @@ class Lane:
         job.add_done_callback(lambda _: self._leave_line(job))
         return job
 
+    def empty_lines(self) -> None:
+        """Cancel what waits; what has begun goes on."""
+        with self._lock:
+            waiting = [job for line in self._lines.values() for job in line]
+        for job in waiting:
+            job.cancel()
+
     # --- places, with the lock -------------------------------------------------------------------
 
     def _has_room(self, whose: Hashable) -> bool:
-        return self._running.total() < self.threads and self._running[whose] < self.most_of_one
+        shares = self._shares(whose).items()
+        return self._at_work < self.threads and all(
+            self._running[each] < most for each, most in shares
+        )
 
     def _has_room_to_wait(self, whose: Hashable) -> bool:
         if len(self._lines.get(whose, ())) >= self.most_waiting_of_one:
@@ -152,12 +171,18 @@ class Lane:
             threading.Thread(
                 target=self._serve, args=[[job]], name=self.name, daemon=self._daemon
             ).start()
-        self._running[job.whose] += 1
+        self._count(job.whose)
+
+    def _count(self, whose: Hashable) -> None:
+        self._at_work += 1
+        self._running.update(self._shares(whose).keys())
 
     def _end(self, whose: Hashable) -> None:
-        self._running[whose] -= 1
-        if not self._running[whose]:
-            del self._running[whose]
+        self._at_work -= 1
+        for each in self._shares(whose):
+            self._running[each] -= 1
+            if not self._running[each]:
+                del self._running[each]
 
     def _next(self) -> Job[Any] | None:
         """Take the first job that has room now out of its line, which becomes the last."""
@@ -167,7 +192,7 @@ class Lane:
                 job = line.popleft()
                 if line:
                     self._lines[whose] = line
-                self._running[whose] += 1
+                self._count(whose)
                 return job
         return None
 

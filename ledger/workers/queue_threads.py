@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from django.db import connection
 from redis import RedisError
 
+from ledger.workers.calls import Calls
 from ledger.workers.queues import WarmWorker, worker_for
 
 logger = logging.getLogger(__name__)
@@ -22,11 +23,20 @@ LOOK_AGAIN_S = 1.0  # for Redis, once it has not answered
 
 
 class QueueThreads:
-    """Serves the queues of these names in so many threads, until ``stopping`` is set."""
+    """Serves the queues of these names in so many threads, until ``stopping`` is set.
 
-    def __init__(self, names: Sequence[str], number: int, stopping: threading.Event) -> None:
+    With ``calls`` the jobs that call tools run there, and hold up none of these threads.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        number: int,
+        stopping: threading.Event,
+        calls: Calls | None = None,
+    ) -> None:
         self.names = list(names)
-        self._stopping = stopping
+        self._stopping, self._calls = stopping, calls
         self._workers: dict[threading.Thread, WarmWorker | None] = {
             threading.Thread(target=self._main, name=f"{names[0]} {index}", daemon=True): None
             for index in range(number)
@@ -46,6 +56,8 @@ class QueueThreads:
                 if not worker.is_free.is_set():
                     logger.warning("stopping: waits for the job in hand, %s", worker.in_hand)
                 worker.is_free.wait()
+        if self._calls is not None:
+            self._calls.stop()
         for thread in self._workers:
             thread.join(max(0.0, leave_at - time.monotonic()))
 
@@ -63,5 +75,6 @@ class QueueThreads:
 
     def _work(self) -> None:
         worker = worker_for(self.names, self._stopping)
+        worker.calls = self._calls
         self._workers[threading.current_thread()] = worker
         worker.work(logging_level="WARNING", with_scheduler=False)

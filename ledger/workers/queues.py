@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import django_rq
@@ -35,6 +36,8 @@ from ledger.foundation import doorbell
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.postgres import Outage
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.workers import calls
+from ledger.workers.calls import Calls
 
 logger = logging.getLogger(__name__)
 
@@ -167,6 +170,7 @@ class WarmWorker(SimpleWorker):
     # Redis may be gone for a while; look again soon rather than after a minute.
     max_connection_wait_time = 1.0
     stopping: threading.Event
+    calls: Calls | None = None  # else a job that calls a tool keeps this thread
     in_hand = ""  # the last job, for people
     _next_heartbeat = 0.0
     _outages = 0  # in a row
@@ -191,13 +195,20 @@ class WarmWorker(SimpleWorker):
             if self.stopping.is_set():  # who waits for jobs in hand may have seen none
                 self.connection.rpush(queue.key, job.id)
                 raise StopRequested
-            self._run(job, queue)
+            self._begin(job, queue)
         finally:
             self.set_state(WorkerStatus.IDLE)
 
-    def _run(self, job: Job, queue: Queue) -> None:
+    def _begin(self, job: Job, queue: Queue) -> None:
+        work = partial(run, queue.name, job.id)
+        if self.calls is not None and queue.name in calls.QUEUES:
+            in_its_thread = partial(self._run, job, queue, work)
+            work = partial(self.calls.begin, queue.name, job.id, in_its_thread)
+        self._run(job, queue, work)
+
+    def _run(self, job: Job, queue: Queue, work: Callable[[], None]) -> None:
         try:
-            run(queue.name, job.id)
+            work()
         except Exception as failure:
             if isinstance(failure, CONNECTION_LOST) and not connection.is_usable():
                 self._put_back(job, queue, failure)

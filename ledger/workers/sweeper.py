@@ -40,7 +40,8 @@ from ledger.states import State
 from ledger.tools import tool_version
 from ledger.tools.permits import PermitTool
 from ledger.transactions import coordinator
-from ledger.workers import leadership, queues
+from ledger.workers import calls, leadership, queues
+from ledger.workers.calls import Calls
 from ledger.workers.jobs import enqueue
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ GRACE = timedelta(seconds=1)
 ENQUEUE_AGAIN_S = 10.0
 # Jobs of one name that this process runs or is about to run while there is no queue.
 MOST_IN_HAND = 200
+PLACES = 8  # for calls of tools, while Redis is away
 
 _further_steps: list[Callable[[], None]] = []
 _further_jobs: dict[str, Callable[[], Iterable[object]]] = {}
@@ -85,7 +87,8 @@ class Sweeper:
         self._enqueued_at: dict[tuple[str, str], float] = {}
         # Without Redis no worker gets jobs, so the sweeper runs them itself. Those that wait for
         # others have a thread per queue: a slow receiver delays no commit and no other queue.
-        self._threads = ThreadPoolExecutor(max_workers=4, thread_name_prefix="sweeper")
+        self._calls = Calls(PLACES)
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sweeper")
         self._courier_threads = {
             name: ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
             for name in settings.COURIER_QUEUES
@@ -123,6 +126,7 @@ class Sweeper:
         couriers = self._courier_threads.values()
         for pool in (self._threads, *couriers, self._enqueuing_thread):
             pool.shutdown(wait=False, cancel_futures=True)
+        self._calls.stop()
         with suppress(*CONNECTION_LOST):
             self._leadership.give_up()
         self._log.finish()
@@ -220,6 +224,9 @@ class Sweeper:
 
     def _run_here(self, name: str, subject: str) -> None:
         """Do it in a thread of this process, unless one is at it or too many wait for one."""
+        if name in calls.QUEUES:
+            self._calls.begin(name, subject, partial(self._run_job, name, subject))
+            return
         with self._in_hand_lock:
             of_this_name = sum(name == other for other, _ in self._in_hand)
             if (name, subject) in self._in_hand or of_this_name >= MOST_IN_HAND:

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from ledger.models import RegisteredTool, Transaction, Watched
 from ledger.tools.catalogue import tool_named
+from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway
 from tests.mcp_gateway.upstreams import REFUND
 from tests.processes import running, until
@@ -79,3 +80,26 @@ def test_an_answer_after_the_time_is_over_changes_nothing(billing, acme, signed_
 
 
 KEY = {"key": "{operation_key}"}
+
+
+def test_a_tool_that_hangs_holds_up_no_other_tool_of_the_same_worker(billing, signed_off):
+    over = threading.Event()
+
+    def hang(_):
+        over.wait(60)
+        return {"content": [], "structuredContent": {"id": "re_7"}}
+
+    billing.answers["refund"] = hang
+
+    with running("commits", "sweeper", **LOOPBACK, ASSENT_CALL_THREADS="8"):
+        hanging = [signed_off(invoice=str(number)) for number in range(6)]
+        until(lambda: len(billing.calls()) == 2, 60, "a quarter of the places hangs")
+        other = propose("write_note", text="Hello.")  # passes by policy
+
+        until(lambda: state_of(other) == "committed", 60, "the other tool is carried out")
+
+        assert {state_of(row) for row in hanging} == {"approved", "committing"}
+        over.set()
+        until(lambda: {state_of(row) for row in hanging} == {"committed"}, 60, "all are done")
+
+    assert len(billing.calls()) == len(hanging)

@@ -11,7 +11,11 @@
 
 from __future__ import annotations
 
-from ledger.foundation.postgres.budget import too_many_sessions
+from ledger.foundation.postgres.budget import (
+    COURIER_SESSIONS,
+    WORKER_SESSIONS,
+    too_many_sessions,
+)
 from ledger.foundation.postgres.inserts import (
     as_json,
     columns_of,
@@ -27,6 +31,8 @@ from ledger.foundation.postgres.statements import Statement, compile_once
 from ledger.foundation.postgres.updates import row_of, update_returning
 
 __all__ = [
+    "COURIER_SESSIONS",
+    "WORKER_SESSIONS",
     "AddIndexConcurrently",
     "CreateModelOnce",
     "Outage",

@@ -8,7 +8,7 @@ from django.conf import settings
 
 # Sessions that one process of each kind opens at most; docs/scaling.md says for what. A web process
 # has a pool, and one more for /readyz.
-WORKER_SESSIONS = 2
+WORKER_SESSIONS = 4  # shared by its calls, none of which keeps one while it waits for its tool
 COURIER_SESSIONS = 10
 BUS_SESSIONS = 4  # one for each turn at the same time
 SWEEPER_SESSIONS = 20  # the one that works

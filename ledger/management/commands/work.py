@@ -14,9 +14,14 @@ from django.db import connection
 
 from ledger.delivery.couriers import Courier
 from ledger.foundation import doorbell, liveness, stopping
-from ledger.foundation.postgres import sessions
-from ledger.workers import QueueThreads, refuse_if_unsafe
+from ledger.foundation.postgres import COURIER_SESSIONS, WORKER_SESSIONS, sessions
+from ledger.workers import Calls, QueueThreads, refuse_if_unsafe
 
+POOLS = {
+    ("worker",): WORKER_SESSIONS,
+    ("courier",): 0,
+    ("worker", "courier"): WORKER_SESSIONS + COURIER_SESSIONS,
+}
 TO_LEAVE_S = 1.2  # for those with nothing in hand: a look into a queue takes a second
 
 
@@ -36,7 +41,7 @@ class Command(BaseCommand):
         names = [name for name in wanted if name not in options["but"]]
         kinds = _kinds_of(names)
         refuse_if_unsafe(kinds[-1])  # a courier needs more
-        sessions.bound(" and ".join(kinds))
+        sessions.bound(" and ".join(kinds), pool=POOLS[tuple(kinds)])
         doorbell.ring_in_background()
         liveness.show(*kinds)
         # What the start has made stays: collecting garbage must not look at all of it again.
@@ -64,7 +69,9 @@ def _threads_for(names: Sequence[str], stop: threading.Event) -> list[Courier | 
     """One thread for the queues that wait for each other, and those of the others."""
     of_their_own = {*settings.QUEUE_THREADS, settings.DELIVER}
     shared = [name for name in names if name not in of_their_own]
-    threads: list[Courier | QueueThreads] = [QueueThreads(shared, 1, stop)] if shared else []
+    threads: list[Courier | QueueThreads] = []
+    if shared:
+        threads.append(QueueThreads(shared, 1, stop, Calls(settings.CALL_THREADS)))
     for name in names:
         if name == settings.DELIVER:
             threads.append(Courier(stop))

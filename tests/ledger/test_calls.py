@@ -1,0 +1,122 @@
+"""Calls of tools in one worker: many at once, of one tool and one tenant only so many."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from ledger.models import Transaction, new_id
+from ledger.workers.calls import Calls
+from tests.processes import until
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Work:
+    """Calls that hang until they are let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.may_end = threading.Event()
+
+    def __call__(self, job_id: str) -> None:
+        self.begun.append(job_id)
+        self.may_end.wait(30)
+
+
+@pytest.fixture
+def work() -> Iterator[Work]:
+    work = Work()
+    yield work
+    work.may_end.set()
+
+
+@pytest.fixture
+def rows_of(a_payment, globex):
+    columns = {name: value for name, value in vars(a_payment()).items() if name[0] != "_"}
+
+    def make(tenant: str, tool: str, number: int) -> list[str]:
+        rows = [
+            Transaction(
+                **columns
+                | {"id": new_id(), "operation_key": uuid4().hex, "tenant": tenant, "tool": tool}
+            )
+            for _ in range(number)
+        ]
+        Transaction.objects.bulk_create(rows)
+        return [str(row.pk) for row in rows]
+
+    return make
+
+
+def begin(calls: Calls, work: Work, job_ids: list[str]) -> None:
+    for job_id in job_ids:
+        calls.begin("commit", job_id, lambda job_id=job_id: work(job_id))
+
+
+def test_a_tool_has_a_quarter_of_the_places_and_a_tenant_three(rows_of, work):
+    calls = Calls(8)
+
+    begin(calls, work, rows_of("acme", "one", 5))
+    until(lambda: len(work.begun) == 2)
+    for tool in ("two", "three", "four"):
+        begin(calls, work, rows_of("acme", tool, 5))
+    until(lambda: len(work.begun) == 6)
+    of_globex = rows_of("globex", "one", 3)
+    begin(calls, work, of_globex)
+
+    until(lambda: len(work.begun) == 8)
+    assert set(work.begun[-2:]) <= set(of_globex)
+
+
+def test_what_waits_is_begun_in_turns_once_there_is_a_place(rows_of, work):
+    calls = Calls(4)
+    first, second = rows_of("acme", "one", 3), rows_of("acme", "two", 3)
+    begin(calls, work, first)
+    begin(calls, work, second)
+    until(lambda: len(work.begun) == 2)
+
+    work.may_end.set()
+
+    until(lambda: len(work.begun) == 6)
+    assert set(work.begun) == {*first, *second}
+
+
+def test_a_job_that_is_at_work_or_waits_is_not_begun_again(rows_of, work):
+    calls = Calls(4)
+    at_work, waiting = rows_of("acme", "one", 2)
+
+    for _ in range(3):
+        begin(calls, work, [at_work, waiting])
+    until(lambda: work.begun == [at_work])
+    work.may_end.set()
+    calls.stop()
+
+    assert work.begun in ([at_work], [at_work, waiting])
+
+
+def test_a_stop_waits_for_what_is_at_work_and_begins_nothing_more(rows_of, work):
+    calls = Calls(4)
+    at_work, waiting = rows_of("acme", "one", 2)
+    begin(calls, work, [at_work, waiting])
+    until(lambda: work.begun == [at_work])
+    stopping = threading.Thread(target=calls.stop)
+
+    stopping.start()
+    until(lambda: calls._is_closed)
+    begin(calls, work, rows_of("acme", "two", 1))
+    assert stopping.is_alive()
+    work.may_end.set()
+    stopping.join(20)
+
+    assert not stopping.is_alive()
+    assert work.begun == [at_work]
+
+
+def test_the_id_of_no_row_is_left_to_the_job(work):
+    Calls(4).begin("commit", str(uuid4()), lambda: work.begun.append("asked"))
+
+    assert work.begun == ["asked"]
