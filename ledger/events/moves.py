@@ -93,7 +93,7 @@ class SealedAtOnce:
     """The event of a move at once.
 
     ``details`` is canonical JSON, in which ``now_mark`` stands for the time that the UPDATE writes
-    into ``ended_at``.
+    into the column ``now_in``. ``reason`` is what somebody wrote.
     """
 
     move: Move[Any]
@@ -101,12 +101,15 @@ class SealedAtOnce:
     via: Surface
     details: str
     now_mark: str = ""
+    now_in: str = "ended_at"
+    reason: str = ""
 
     @property
     def parameters(self) -> list[Any]:
         kind = str(self.move.kind)
-        by = str(self.by), self.by.display_name
-        return [kind, *by, str(self.via), self.details, self.now_mark, outbox.wanted_for(kind)]
+        said = self.details, self.now_mark, str(self.reason)
+        channels = outbox.wanted_for(kind)
+        return [kind, str(self.by), self.by.display_name, str(self.via), *said, channels]
 
 
 class _Told(NamedTuple):
@@ -134,8 +137,9 @@ def compile_move(
 ) -> Statement:
     """The UPDATE of ``move``, compiled once for ``make_at_once``; see ``compile_once``."""
     moving = rows.filter(state__in=move.sources)
+    state = F("state") if move.target is None else move.target
     written = with_sources(rows.model, columns)
-    return compile_once(moving, markers, state=move.target, **written)
+    return compile_once(moving, markers, state=state, **written)
 
 
 def make_at_once(
@@ -148,7 +152,8 @@ def make_at_once(
 
     UPDATE, event and deliveries are one statement.
     """
-    fetched = _execute(_at_once(model, statement.sql, _ROW_AND_CHAIN), statement, values, sealed)
+    sql = _at_once(model, statement.sql, _ROW_AND_CHAIN, sealed.now_in)
+    fetched = _execute(sql, statement, values, sealed)
     if fetched is None:
         return None
     *columns, earlier, latest = fetched
@@ -164,7 +169,8 @@ def is_made_at_once(
     sealed: SealedAtOnce,
 ) -> bool:
     """As ``make_at_once`` for who needs to know only whether the move was made."""
-    return _execute(_at_once(model, statement.sql, ()), statement, values, sealed) is not None
+    sql = _at_once(model, statement.sql, (), sealed.now_in)
+    return _execute(sql, statement, values, sealed) is not None
 
 
 def _execute(
@@ -201,7 +207,7 @@ _ROW_AND_CHAIN = (
 
 
 @cache
-def _at_once(model: type[models.Model], update: str, answers: tuple[str, ...]) -> str:
+def _at_once(model: type[models.Model], update: str, answers: tuple[str, ...], now_in: str) -> str:
     """``update`` with its event and deliveries. What a statement writes, it does not see itself.
 
     On one line without repetitions: psycopg parses statements of 4,096 characters each time.
@@ -215,8 +221,8 @@ def _at_once(model: type[models.Model], update: str, answers: tuple[str, ...]) -
                      via, details, reason, seq, from_state, reason_digest, previous_hash, hash)
                  SELECT id, id, tenant, %s::text, state, %s::text, %s::text, %s::text,
                         replace(%s::text, %s::text, coalesce(
-                            (extract(epoch FROM ended_at) * 1000000)::bigint::text, '')),
-                        '', 0, '', '', '', ''
+                            (extract(epoch FROM {now_in}) * 1000000)::bigint::text, '')),
+                        %s::text, 0, '', '', '', ''
                  FROM moved RETURNING *
              ),
              owed AS (

@@ -13,13 +13,8 @@ from ledger.errors import CanceledBefore, IdempotencyKeyMissing, NotAllowed, Not
 from ledger.models import Ending, Event, IdempotencyKey, Transaction, Verdict
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import EventKind, Reasons
-from ledger.transactions.decisions import (
-    Vote,
-    already_decided,
-    approve_by_policy,
-    decide,
-    snapshot_of,
-)
+from ledger.transactions.decisions import Vote, approve_all, approve_by_policy, decide
+from ledger.transactions.late_decisions import already_decided, snapshot_of
 from ledger.transactions.prepare.prepare import Answer, is_for_batch, prepare, prepare_all
 from ledger.transactions.prepare.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
 from ledger.transactions.reasons import REASON_MAX, check_reason
@@ -35,6 +30,7 @@ __all__ = [
     "Request",
     "Vote",
     "approve",
+    "approve_all",
     "approve_by_policy",
     "cancel",
     "cancel_request",

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NotRequired, TypedDict, Unpack
 from uuid import UUID
 
-from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import seals, states
 from ledger.agents import Citation, sealed_citation
 from ledger.errors import (
-    AlreadyDecided,
-    DigestMismatch,
-    Expired,
     InvalidRequest,
+    LedgerError,
     NotAllowed,
     NotFound,
     NotPossible,
-    OwnTransaction,
     Sentence,
     ToolHeld,
+    source_of,
 )
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.seals import Link
-from ledger.states import EventKind, Reasons, State
+from ledger.states import Move, Reasons, State
 from ledger.tools import is_for_agent, why_tool_held
 from ledger.transactions import reviews, sign_offs
-from ledger.transactions.keepers import agent_of, keepers_of
+from ledger.transactions.cases import Case, look_at
+from ledger.transactions.late_decisions import same_again_or_refuse
 from ledger.transactions.reasons import check_reason
-from ledger.transactions.transitions import FRESH, advance
+from ledger.transactions.transitions import (
+    FRESH,
+    CompiledMove,
+    WorkColumns,
+    advance,
+    advance_at_once,
+    compile_move,
+)
 
 
 def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
@@ -76,13 +83,38 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
     check_reason(vote.reason)
     try:
         with atomic():
-            return _record(transaction_id, vote)
+            case = look_at({transaction_id: vote.by}).get(transaction_id)
+            [moved] = _record([_judge(case, vote)])
+            return moved
     except ToolHeld:
         raise
     except NotPossible as refusal:
-        # Read again: what the refused attempt had written was rolled back.
-        snapshot = Transaction.objects.get(pk=snapshot_of(refusal).pk)
-        return _same_again_or_refuse(snapshot, vote)
+        # Read only now: what the refused attempt had written was rolled back.
+        snapshot = Transaction.objects.filter(pk=transaction_id).first()
+        if snapshot is None:
+            raise NotFound() from refusal
+        return same_again_or_refuse(snapshot, verdict, by=vote.by, digest=vote.digest)
+
+
+def approve_all(votes: Mapping[UUID, Vote]) -> dict[UUID, Transaction]:
+    """Approve many transactions in a few statements; those that it does not, ``decide`` does, or
+    says why not. Waits for nobody's lock.
+    """
+    wanted = {pk: _Vote(Verdict.APPROVE, **vote) for pk, vote in votes.items()}
+    try:
+        with atomic():
+            cases = look_at({pk: vote.by for pk, vote in wanted.items()}, skip_locked=True)
+            judged = [*_possible(cases, wanted)]
+            return {moved.pk: moved for moved in _record(judged)}
+    except NotPossible:  # one was too late in the end, so nothing was written
+        return {}
+
+
+def _possible(cases: Mapping[UUID, Case], votes: Mapping[UUID, _Vote]) -> Iterator[_Judged]:
+    for pk, case in cases.items():
+        with suppress(LedgerError):
+            check_reason(votes[pk].reason)
+            yield _judge(case, votes[pk])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,50 +129,134 @@ class _Vote:
     policy: Citation | None = None
 
 
-def _record(transaction_id: UUID, vote: _Vote) -> Transaction:
-    open_for_decision = Q(intent_digest=vote.digest, state=State.PREPARED, expires_at__gt=Now())
-    row = (
-        Transaction.objects.select_for_update()
-        .filter(open_for_decision & ~Q(proposed_by=str(vote.by)), pk=transaction_id)
-        .first()
-    )
-    if row is None:
-        raise NotPossible(snapshot=Transaction.objects.filter(pk=transaction_id).first())
-    links = sign_offs.links_of(row.pk)
-    earlier = [link for link in links if link.kind in sign_offs.DECISIONS]
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A vote that counts: the move that it makes, and what its event and its row say of it."""
+
+    row: Transaction
+    vote: _Vote
+    move: Move[State]
+    of_agent: Mapping[str, Any]  # who keeps it, and its policy: in the row of the decision, too
+    details: Mapping[str, Any]
+
+
+def _judge(case: Case | None, vote: _Vote) -> _Judged:
+    """Reads no more than ``case``, but for a policy that is cited and for a tool of another."""
+    if case is None or not _is_open_for(case.row, vote):
+        raise NotPossible()
+    row, first = case.row, case.links[0]
+    earlier = [link for link in case.links if link.kind in sign_offs.DECISIONS]
     if any(link.principal == str(vote.by) for link in earlier):
-        raise NotPossible(snapshot=row)
+        raise NotPossible()
     _check_may_decide(row, vote, earlier)
-    agent = agent_of(vote.by)
-    sealed = _sealed(row, vote, agent)
-    _check_policy(vote, sealed, links[0])
-    keepers = keepers_of(row.proposed_by, row.created_at)
+    of_agent = _of_agent(row, vote, case.agent)
+    _check_policy(vote, of_agent, first)
     if vote.verdict != Verdict.REJECT:  # that fills no seat, and the keeper may stop its agent
-        _check_is_no_keeper(vote, sealed, keepers, links[0])
-    approvers = _approvers(row, vote, earlier, sealed)
-    decision = Decision.objects.create(
-        transaction=row,
-        principal=str(vote.by),
-        principal_name=vote.by.display_name,
-        verdict=vote.verdict,
-        intent_digest=vote.digest,
+        _check_is_no_keeper(vote, of_agent, case.keepers, first)
+    approvers = _approvers(row, vote, earlier, of_agent)
+    details = {**of_agent, "intent_digest": vote.digest, "verdict": str(vote.verdict)}
+    if case.keepers:
+        details[seals.PROPOSER_KEPT_BY] = sorted(case.keepers)
+    if vote.by.is_agent:
+        details["review_percent"] = 100 if case.agent is None else case.agent.review_percent
+    return _Judged(row, vote, _move_of(row, vote, approvers), of_agent, details)
+
+
+def _is_open_for(row: Transaction, vote: _Vote) -> bool:
+    return row.intent_digest == vote.digest and row.proposed_by != str(vote.by)
+
+
+def _move_of(row: Transaction, vote: _Vote, approvers: set[str]) -> Move[State]:
+    if vote.verdict == Verdict.PASS_ON:
+        return states.PASS_ON
+    if vote.verdict == Verdict.REJECT:
+        return states.REJECT
+    if len(approvers) < row.quorum and vote.by != POLICY:
+        return states.RECORD_APPROVAL
+    return states.APPROVE
+
+
+def _record(judged: Sequence[_Judged]) -> list[Transaction]:
+    """Write the decisions and make their moves. Raises ``NotPossible`` for one that is too late."""
+    if not judged:
+        return []
+    decisions = Decision.objects.bulk_create(
+        Decision(
+            transaction=each.row,
+            principal=str(each.vote.by),
+            principal_name=each.vote.by.display_name,
+            verdict=each.vote.verdict,
+            intent_digest=each.vote.digest,
+            via=each.vote.via,
+            reason=each.vote.reason,
+            **each.of_agent,
+        )
+        for each in judged
+    )
+    return [_move(each, decision) for each, decision in zip(judged, decisions, strict=True)]
+
+
+def _move(judged: _Judged, decision: Decision) -> Transaction:
+    vote, row = judged.vote, judged.row
+    details = {**judged.details, "decision_at": seals.as_text(decision.at)}
+    if judged.move in _COLUMNS_OF_APPROVALS and source_of(vote.reason) is None:
+        moved, event_hash = _approve_at_once(judged, details)
+    else:
+        moved, event_hash = _advance(judged, details)
+    if vote.by.is_agent and vote.verdict != Verdict.PASS_ON:
+        reviews.put_in_sample(decision, row.tenant, details["review_percent"], event_hash)
+    return _hand_over(moved) if judged.move == states.APPROVE and is_for_agent(row) else moved
+
+
+# The columns that an approval writes besides its state, and those of the worker.
+_COLUMNS_OF_APPROVALS: dict[Move[State], tuple[dict[str, Any], WorkColumns]] = {
+    states.APPROVE: ({"decided_at": Now()}, FRESH),
+    states.RECORD_APPROVAL: ({}, WorkColumns()),
+}
+_ID = UUID(int=0xA55E47)  # stands for an id in a statement that is compiled once
+
+
+@cache
+def _approval(move: Move[State]) -> CompiledMove:
+    columns, work = _COLUMNS_OF_APPROVALS[move]
+    in_time = Transaction.objects.filter(pk=_ID, expires_at__gt=Now())
+    return compile_move(in_time, move, {"id": _ID}, work=work, **columns)
+
+
+def _approve_at_once(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, str]:
+    """The row that was locked, as it is then, and the hash of the event."""
+    vote = judged.vote
+    moved = advance_at_once(
+        _approval(judged.move),
+        {"id": judged.row.pk},
+        by=vote.by,
         via=vote.via,
         reason=vote.reason,
-        **sealed,
+        details=details,
     )
-    sealed |= {
-        "intent_digest": vote.digest,
-        "verdict": str(vote.verdict),
-        "decision_at": seals.as_text(decision.at),
-    }
-    if keepers:
-        sealed[seals.PROPOSER_KEPT_BY] = sorted(keepers)
-    if vote.by.is_agent:
-        sealed["review_percent"] = 100 if agent is None else agent.review_percent
-    moved = _advance(row, vote, sealed, approvers)
-    if vote.by.is_agent and vote.verdict != Verdict.PASS_ON:
-        reviews.put_in_sample(decision, row.tenant, sealed["review_percent"])
-    return moved
+    if moved is None or not moved.links or moved.links[-1].at > judged.row.expires_at:
+        raise NotPossible()
+    return moved.row, moved.links[-1].hash
+
+
+def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, str]:
+    row, vote = judged.row, judged.vote
+    columns, work = _COLUMNS_OF_APPROVALS.get(judged.move, ({}, None))
+    if judged.move == states.REJECT:
+        ending = {"ending": Ending.REJECTED, "ending_reason": vote.reason}
+        columns, work = {**ending, "decided_at": Now()}, FRESH
+    moved = advance(
+        row.pk,
+        judged.move,
+        by=vote.by,
+        via=vote.via,
+        reason=vote.reason,
+        not_after=row.expires_at,
+        details=details,
+        work=work,
+        **columns,
+    )
+    return moved, sign_offs.links_of(row.pk)[-1].hash
 
 
 def _check_is_no_keeper(
@@ -178,14 +294,14 @@ def _check_policy(vote: _Vote, sealed: Mapping[str, Any], first: Link) -> None:
         )
 
 
-def _sealed(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any]:
+def _of_agent(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any]:
     """Members the event and the row of a decision have besides: of agents, keeper and policy."""
     if not vote.by.is_agent:
         return {}
-    sealed: dict[str, Any] = {"kept_by": "" if agent is None else agent.kept_by}
+    members: dict[str, Any] = {"kept_by": "" if agent is None else agent.kept_by}
     if vote.policy is not None:
-        sealed["policy"] = sealed_citation(row.tenant, vote.policy)
-    return sealed
+        members["policy"] = sealed_citation(row.tenant, vote.policy)
+    return members
 
 
 def _approvers(
@@ -207,31 +323,6 @@ def _approvers(
             )
         )
     return approvers | {voter}
-
-
-def _advance(
-    row: Transaction, vote: _Vote, details: Mapping[str, Any], approvers: set[str]
-) -> Transaction:
-    event: dict[str, Any] = {
-        "by": vote.by,
-        "via": vote.via,
-        "reason": vote.reason,
-        "not_after": row.expires_at,
-        "details": details,
-    }
-    if vote.verdict == Verdict.PASS_ON:
-        return advance(row.pk, states.PASS_ON, **event)
-    if vote.verdict == Verdict.REJECT:
-        ending: dict[str, Any] = {
-            "ending": Ending.REJECTED,
-            "ending_reason": vote.reason,
-            "decided_at": Now(),
-        }
-        return advance(row.pk, states.REJECT, **ending, work=FRESH, **event)
-    if len(approvers) < row.quorum and vote.by != POLICY:
-        return advance(row.pk, states.RECORD_APPROVAL, **event)
-    signed_off = advance(row.pk, states.APPROVE, decided_at=Now(), work=FRESH, **event)
-    return _hand_over(signed_off) if is_for_agent(row) else signed_off
 
 
 def _hand_over(row: Transaction) -> Transaction:
@@ -261,7 +352,7 @@ def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> Non
             else Sentence("The contract of {tool} asks for an approver.", tool=row.tool)
         )
     if not sign_offs.may_sign_off(by, sign_offs.required_approver(in_contract, earlier)):
-        raise NotPossible(snapshot=row)
+        raise NotPossible()
     if vote.verdict == Verdict.APPROVE and row.tool_version is not None:
         _check_is_not_held(row)
 
@@ -271,79 +362,3 @@ def _check_is_not_held(row: Transaction) -> None:
     if why := why_tool_held(row.tenant, row.tool):
         text = Sentence("{tool} is held. {why}", tool=row.tool, why=Sentence(why))
         raise ToolHeld(text, snapshot=row)
-
-
-def _same_again_or_refuse(snapshot: Transaction, vote: _Vote) -> Transaction:
-    if snapshot.proposed_by == str(vote.by):
-        raise OwnTransaction(transaction_id=str(snapshot.pk))
-    own = snapshot.decisions.filter(principal=str(vote.by)).first()
-    if own is not None and (own.verdict, own.intent_digest) == (vote.verdict, vote.digest):
-        return snapshot
-    if snapshot.state != State.PREPARED:
-        raise already_decided(snapshot)
-    if snapshot.intent_digest != vote.digest:
-        raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
-    if own is not None:
-        raise AlreadyDecided(YOU_HAVE[Verdict(own.verdict)], snapshot=snapshot)
-    passed_on = snapshot.decisions.filter(verdict=Verdict.PASS_ON).first()
-    if passed_on is not None and vote.by.is_agent:
-        raise AlreadyDecided(
-            Sentence(
-                "{name} has passed it on: people decide on it.", name=passed_on.principal_name
-            ),
-            snapshot=snapshot,
-            decided_by=passed_on.principal,
-            decision=str(passed_on.verdict),
-        )
-    text = Sentence("Its time was up; nobody can decide on it any more.")
-    raise Expired(text, snapshot=snapshot)
-
-
-YOU_HAVE = {
-    Verdict.APPROVE: Sentence("You have approved it."),
-    Verdict.REJECT: Sentence("You have rejected it."),
-    Verdict.PASS_ON: Sentence("You have passed it on to people."),
-}
-
-
-DECIDED: dict[str, Sentence] = {
-    EventKind.APPROVED: Sentence("Approved"),
-    EventKind.REJECTED: Sentence("Rejected"),
-    EventKind.EXPIRED: Sentence("Expired"),
-    EventKind.CANCELED: Sentence("Canceled"),
-    EventKind.REFUSED: Sentence("Refused"),
-}
-
-
-def already_decided(snapshot: Transaction) -> NotPossible:
-    """The error that says who decided what, when and on which surface."""
-    event = snapshot.events.filter(kind__in=list(DECIDED)).order_by("-seq").first()
-    if event is None:
-        return AlreadyDecided(
-            Sentence("It is {state}.", state=snapshot.get_state_display()),
-            snapshot=snapshot,
-        )
-    error = Expired if event.kind == EventKind.EXPIRED else AlreadyDecided
-    return error(
-        Sentence(
-            "{outcome} by {name} via {surface} at {at} UTC.",
-            outcome=DECIDED[event.kind],
-            name=event.principal_name,
-            surface=event.via,
-            at=f"{event.at:%Y-%m-%d %H:%M:%S}",
-        ),
-        snapshot=snapshot,
-        decided_by=event.principal,
-        decided_by_name=event.principal_name,
-        decision=event.kind,
-        decided_via=event.via,
-        decided_at=event.at.isoformat(),
-        state=snapshot.state,
-    )
-
-
-def snapshot_of(refusal: NotPossible) -> Transaction:
-    if refusal.snapshot is None:
-        raise NotFound() from refusal
-    snapshot: Transaction = refusal.snapshot
-    return snapshot

@@ -7,7 +7,7 @@ from django.db.transaction import atomic
 
 from ledger import states
 from ledger.errors import AlreadyDecided, InvalidRequest, NotFound, NotPossible, Sentence
-from ledger.models import Decision, Event, Review, ReviewVerdict, Transaction
+from ledger.models import Decision, Review, ReviewVerdict, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import State
 from ledger.transactions.reasons import check_reason
@@ -23,10 +23,9 @@ def is_in_sample(event_hash: str, percent: int) -> bool:
     return int(event_hash[:8], 16) % 100 < percent
 
 
-def put_in_sample(decision: Decision, tenant: str, percent: int) -> None:
-    """Let people review the decision, if it falls into the sample. Call it after its event."""
-    event = Event.objects.filter(subject=decision.transaction_id).order_by("-seq").first()
-    if event is not None and is_in_sample(event.hash, percent):
+def put_in_sample(decision: Decision, tenant: str, percent: int, event_hash: str) -> None:
+    """Let people review the decision with this event, if it falls into the sample."""
+    if is_in_sample(event_hash, percent):
         Review.objects.create(decision=decision, tenant=tenant, agent=decision.principal)
 
 

@@ -77,8 +77,17 @@ KINDS: dict[str, frozenset[str]] = {
 
 
 def links_of(subject: UUID) -> list[Link]:
-    rows = Event.objects.filter(subject=subject).order_by("seq")
-    return [Link(*values) for values in rows.values_list(*Link._fields)]
+    return links_of_each([subject])[subject]
+
+
+def links_of_each(subjects: Collection[UUID]) -> dict[UUID, list[Link]]:
+    """Their chains, each from its first event on."""
+    rows = Event.objects.filter(subject__in=subjects).order_by("subject", "seq")
+    chains: dict[UUID, list[Link]] = {subject: [] for subject in subjects}
+    for values in rows.values_list(*Link._fields):
+        link = Link(*values)
+        chains[link.subject].append(link)
+    return chains
 
 
 def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str:

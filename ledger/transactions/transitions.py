@@ -144,6 +144,7 @@ class CompiledMove:
     move: Move[State]
     statement: Statement
     outcome: frozenset[str]
+    now_in: str
 
 
 def compile_move(
@@ -156,10 +157,12 @@ def compile_move(
 ) -> CompiledMove:
     """``advance`` of the one row of ``rows``, for ``advance_at_once``; see ``compile_once``.
 
-    Of the columns that say what came of the transaction, ``ended_at`` alone may be an expression.
+    Of the columns that say what came of the transaction, one of ``ended_at`` and ``decided_at``
+    alone may be an expression.
     """
     statement = moves.compile_move(rows, move, markers, **columns, **work.values())
-    return CompiledMove(move, statement, frozenset(columns) & frozenset(seals.OUTCOME))
+    now_in = "decided_at" if "decided_at" in columns else "ended_at"
+    return CompiledMove(move, statement, frozenset(columns) & frozenset(seals.OUTCOME), now_in)
 
 
 def advance_at_once(
@@ -168,13 +171,15 @@ def advance_at_once(
     *,
     by: Principal,
     via: Surface,
+    reason: str = "",
+    details: Mapping[str, Any] = MappingProxyType({}),
 ) -> MovedAtOnce[Transaction] | None:
     """Make a compiled move; ``None``, and nothing written, if it matches no row.
 
-    ``values`` replace the markers. The move must change no column that says what came of the
-    transaction: raises ``TypeError``.
+    ``values`` replace the markers. Of the columns that say what came of the transaction, the move
+    must change none but the one that has the time: raises ``TypeError``.
     """
-    sealed = _sealed(compiled, by, via, {}, {})
+    sealed = _sealed(compiled, by, via, reason, details, {})
     return moves.make_at_once(Transaction, compiled.statement, values, sealed)
 
 
@@ -192,7 +197,7 @@ def end_at_once(
     ``outcome`` are the new values of the columns that say what came of the transaction, for the
     event. Raises ``TypeError`` if one is missing.
     """
-    sealed = _sealed(compiled, by, via, details, outcome)
+    sealed = _sealed(compiled, by, via, "", details, outcome)
     return moves.is_made_at_once(Transaction, compiled.statement, values, sealed)
 
 
@@ -200,13 +205,14 @@ def _sealed(
     compiled: CompiledMove,
     by: Principal,
     via: Surface,
+    reason: str,
     details: Mapping[str, Any],
     outcome: Mapping[str, Any],
 ) -> SealedAtOnce:
     now_mark = secrets.token_hex(16)
-    new = {"ended_at": now_mark, **outcome}
+    new = {compiled.now_in: now_mark, **outcome}
     if missing := compiled.outcome - set(new):
         raise TypeError(f"The event must seal {', '.join(sorted(missing))}.")
     sets = seals.outcome_of(SimpleNamespace(**new), compiled.outcome)
     text = seals.canonical({**details, "sets": sets}).decode()
-    return SealedAtOnce(compiled.move, by, via, text, now_mark)
+    return SealedAtOnce(compiled.move, by, via, text, now_mark, compiled.now_in, reason)

@@ -457,7 +457,7 @@ def test_no_get_and_no_head_decides(as_helpdesk, supervisor, agent_client):
 def test_the_reason_of_a_rejection_reaches_the_agent(as_helpdesk, alice):
     token = as_helpdesk.propose().json()
     coordinator.reject(
-        token["transaction_id"],
+        UUID(token["transaction_id"]),
         digest=token["intent_digest"],
         by=alice,
         via="web",
@@ -502,7 +502,9 @@ def test_nothing_new_costs_no_body(as_helpdesk, alice):
     etag = as_helpdesk.get(path)["ETag"]
 
     same = as_helpdesk.get(path, if_none_match=etag)
-    coordinator.approve(token["transaction_id"], digest=token["intent_digest"], by=alice, via="web")
+    coordinator.approve(
+        UUID(token["transaction_id"]), digest=token["intent_digest"], by=alice, via="web"
+    )
     changed = as_helpdesk.get(path, if_none_match=etag)
 
     assert (same.status_code, same.content) == (304, b"")
@@ -517,7 +519,7 @@ def test_waiting_agents_hear_of_decisions_at_once_and_hold_no_connections(as_hel
     def approve_all() -> None:
         for token in tokens:
             coordinator.approve(
-                token["transaction_id"], digest=token["intent_digest"], by=alice, via="web"
+                UUID(token["transaction_id"]), digest=token["intent_digest"], by=alice, via="web"
             )
         connections.close_all()
 

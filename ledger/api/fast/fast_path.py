@@ -1,4 +1,4 @@
-"""Preparing and reading a transaction without Django: nearly all traffic of agents.
+"""Preparing, reading and approving a transaction without Django: nearly all traffic of agents.
 
 Only requests of the usual form are answered here, many in one statement. Everything else, and
 everything that is refused, is left to the views, which render every error.
@@ -14,7 +14,8 @@ from uuid import UUID
 from django.http import HttpResponse
 
 from ledger import contracts
-from ledger.api.fast import batched_prepare, batched_read
+from ledger.api.fast import batched_approve, batched_prepare, batched_read
+from ledger.api.fast.batched_approve import NewApproval
 from ledger.api.fast.batched_prepare import NewProposal
 from ledger.api.fast.batched_read import Reading
 from ledger.api.http import address_of, database_away, parse_json, problem_of, unquoted
@@ -28,6 +29,7 @@ TRANSACTIONS = "/api/v1/transactions"
 ONE = re.compile(
     f"{TRANSACTIONS}/([0-9a-f]{{8}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{4}}-[0-9a-f]{{12}})"
 )
+APPROVAL = re.compile(f"{ONE.pattern}/approve")
 # The members of a proposal, and how long a text may be: as ``ProposalIn`` has them.
 MOST_CHARACTERS = {"tool": 100, "reason": 2000, "run_id": 200, "step_id": 200}
 MEMBERS = frozenset({*MOST_CHARACTERS, "arguments", "ttl_s"})
@@ -68,6 +70,8 @@ async def respond(request: Request) -> Response | None:
     try:
         if method == "POST" and path == TRANSACTIONS:
             return await _prepare(token, headers, body)
+        if method == "POST" and (match := APPROVAL.fullmatch(path)):
+            return await _approve(token, UUID(match[1]), headers, body)
         if method == "GET" and not body and (match := ONE.fullmatch(path)):
             return await _read(token, UUID(match[1]), headers, has_waited)
     except CONNECTION_LOST as failure:
@@ -107,15 +111,39 @@ async def _prepare(token: str, headers: Headers, body: bytes) -> Response | None
     return Response(answer.status, headers_out, answer.text.encode())
 
 
-def _proposal(headers: Headers, body: bytes) -> Proposal | None:
-    """The proposal, if it is of the usual form and its tool needs no plan."""
+async def _approve(
+    token: str, transaction_id: UUID, headers: Headers, body: bytes
+) -> Response | None:
+    members = _members(headers, body)
+    if members is None or members.keys() - {"reason"} != {"intent_digest"}:
+        return None
+    digest, reason = members["intent_digest"], members.get("reason", "")
+    if not (isinstance(digest, str) and isinstance(reason, str)):
+        return None
+    approval = NewApproval(AgentToken.hash_of(token), transaction_id, digest, reason)
+    answer = await batched_approve.approvals.ask(approval)
+    if answer is None:
+        return None
+    text, etag = answer
+    headers_out = [(b"content-type", b"application/json"), (b"etag", etag.encode())]
+    return Response(200, headers_out, text.encode())
+
+
+def _members(headers: Headers, body: bytes) -> dict[str, Any] | None:
+    """Those of the body, if it is a JSON object."""
     if not headers.get(b"content-type", b"").startswith(b"application/json"):
         return None
     try:
         members = parse_json(body)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(members, dict) or not _is_usual(members):
+    return members if isinstance(members, dict) else None
+
+
+def _proposal(headers: Headers, body: bytes) -> Proposal | None:
+    """The proposal, if it is of the usual form and its tool needs no plan."""
+    members = _members(headers, body)
+    if members is None or not _is_usual(members):
         return None
     tool = contracts.tools.get(members["tool"])
     if tool is None or not is_for_batch(tool):
