@@ -18,7 +18,7 @@ class LedgerConfig(AppConfig):
         from ledger.tools.registrations import changes
         from ledger.workers import jobs, register_job, start_checks  # noqa: F401
 
-        outbox.register(channel.WebhookChannel())
+        outbox.register(channel.WebhookChannel(), only_if=channel.HAS_WEBHOOK)
         outbox.register(owners.OwnerChannel())
         doorbell.register_bell(doorbell.wake_waiting_agents)
         doorbell.register_bell(pending.wake_supervisors)

@@ -213,6 +213,7 @@ def _at_once(model: type[models.Model], update: str, answers: tuple[str, ...], n
     On one line without repetitions: psycopg parses statements of 4,096 characters each time.
     """
     columns = ", ".join(f'"{field.column}"' for field in model._meta.concrete_fields)
+    owed = outbox.insert_sql("event, (SELECT unnest(%s::text[]), '')")
     return on_one_line(f"""
         WITH moved AS ({update} RETURNING {columns}),
              event AS (
@@ -225,12 +226,7 @@ def _at_once(model: type[models.Model], update: str, answers: tuple[str, ...], n
                         %s::text, 0, '', '', '', ''
                  FROM moved RETURNING *
              ),
-             owed AS (
-                 INSERT INTO ledger_delivery (event_id, channel, recipient, state, attempts, error)
-                 SELECT event.id, channel, '', 'waiting', 0, ''
-                 FROM event, unnest(%s::text[]) AS channel
-                 RETURNING id
-             )
+             owed AS ({owed} RETURNING id)
         SELECT {", ".join((*_TOLD, *answers))} FROM moved, event
     """)
 

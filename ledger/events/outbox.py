@@ -17,6 +17,7 @@ from ledger.foundation import http_out
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.characters import without_nul
 from ledger.foundation.http_out import Post
+from ledger.foundation.postgres import use_prepared_statements
 from ledger.models import Delivery, DeliveryState, Event
 
 logger = logging.getLogger(__name__)
@@ -83,10 +84,14 @@ class HttpChannel:
 
 
 channels: dict[str, Channel] = {}
+_conditions: dict[str, str] = {}
 
 
-def register(channel: Channel) -> None:
+def register(channel: Channel, *, only_if: str = "") -> None:
+    """``only_if`` is SQL on the row ``event``: where it is false, nobody is to be told."""
     channels[channel.name] = channel
+    if only_if:
+        _conditions[channel.name] = only_if
 
 
 def wanted_for(kind: str) -> list[str]:
@@ -98,11 +103,30 @@ def put_in_outbox(event: Event, addressed: Iterable[tuple[str, str]] = ()) -> li
 
     ``addressed`` has pairs of a channel and a recipient. Returns the ids.
     """
-    owed = [Delivery(event=event, channel=name) for name in wanted_for(event.kind)]
-    owed += [
-        Delivery(event=event, channel=name, recipient=recipient) for name, recipient in addressed
-    ]
-    return [delivery.pk for delivery in Delivery.objects.bulk_create(owed)] if owed else []
+    owed = [*((name, "") for name in wanted_for(event.kind)), *addressed]
+    if not owed:
+        return []
+    with use_prepared_statements(), connection.cursor() as cursor:
+        cursor.execute(
+            insert_sql("ledger_event event, unnest(%s::text[], %s::text[])")
+            + " AND event.id = %s RETURNING id",
+            [*map(list, zip(*owed, strict=True)), event.pk],
+        )
+        return [delivery_id for (delivery_id,) in cursor.fetchall()]
+
+
+def insert_sql(source: str) -> str:
+    """Inserts deliveries. ``source`` has the rows ``event``, then those of a channel and, empty if
+    it is still to be found, a recipient. Ends in a condition."""
+    conditions = " AND ".join(
+        f"(owed.channel <> '{name}' OR owed.recipient <> '' OR {condition})"
+        for name, condition in _conditions.items()
+    )
+    return f"""
+        INSERT INTO ledger_delivery (event_id, channel, recipient, state, attempts, error)
+        SELECT event.id, owed.channel, owed.recipient, 'waiting', 0, ''
+        FROM {source} AS owed (channel, recipient) WHERE {conditions or "true"}
+    """
 
 
 def overdue(limit: int = 500) -> list[int]:
