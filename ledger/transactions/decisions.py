@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NotRequired, TypedDict, Unpack
+from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 from uuid import UUID
 
 from django.db.models.functions import Now
@@ -84,8 +84,8 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
     try:
         with atomic():
             case = look_at({transaction_id: vote.by}).get(transaction_id)
-            [moved] = _record([_judge(case, vote)])
-            return moved
+            [recorded] = _record([_judge(case, vote)])
+            return recorded.row
     except ToolHeld:
         raise
     except NotPossible as refusal:
@@ -96,22 +96,25 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
         return same_again_or_refuse(snapshot, verdict, by=vote.by, digest=vote.digest)
 
 
-def approve_all(votes: Mapping[UUID, Vote]) -> dict[UUID, Transaction]:
-    """Approve many transactions in a few statements; those that it does not, ``decide`` does, or
-    says why not. Waits for nobody's lock.
+def approve_all(votes: Mapping[UUID, Vote]) -> list[Recorded]:
+    """Approve many transactions in a few statements, each of the voter's own tenant.
+
+    Waits for nobody's lock. Those that it does not approve, ``decide`` does, or says why not.
     """
     wanted = {pk: _Vote(Verdict.APPROVE, **vote) for pk, vote in votes.items()}
     try:
         with atomic():
             cases = look_at({pk: vote.by for pk, vote in wanted.items()}, skip_locked=True)
             judged = [*_possible(cases, wanted)]
-            return {moved.pk: moved for moved in _record(judged)}
+            return _record(judged)
     except NotPossible:  # one was too late in the end, so nothing was written
-        return {}
+        return []
 
 
 def _possible(cases: Mapping[UUID, Case], votes: Mapping[UUID, _Vote]) -> Iterator[_Judged]:
     for pk, case in cases.items():
+        if case.row.tenant != votes[pk].by.tenant:
+            continue
         with suppress(LedgerError):
             check_reason(votes[pk].reason)
             yield _judge(case, votes[pk])
@@ -127,6 +130,13 @@ class _Vote:
     via: Surface
     reason: str = ""
     policy: Citation | None = None
+
+
+class Recorded(NamedTuple):
+    """The transaction as it is then, and the decision."""
+
+    row: Transaction
+    decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +186,7 @@ def _move_of(row: Transaction, vote: _Vote, approvers: set[str]) -> Move[State]:
     return states.APPROVE
 
 
-def _record(judged: Sequence[_Judged]) -> list[Transaction]:
+def _record(judged: Sequence[_Judged]) -> list[Recorded]:
     """Write the decisions and make their moves. Raises ``NotPossible`` for one that is too late."""
     if not judged:
         return []
@@ -193,7 +203,10 @@ def _record(judged: Sequence[_Judged]) -> list[Transaction]:
         )
         for each in judged
     )
-    return [_move(each, decision) for each, decision in zip(judged, decisions, strict=True)]
+    return [
+        Recorded(_move(each, decision), decision)
+        for each, decision in zip(judged, decisions, strict=True)
+    ]
 
 
 def _move(judged: _Judged, decision: Decision) -> Transaction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from concurrent.futures import wait
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Subject(NamedTuple):
 
 
 class Calls:
-    """``places`` is how many calls may be at work; ``begin`` may be called in any thread."""
+    """``places`` is how many calls may be at work; ``begin_each`` may be called in any thread."""
 
     def __init__(self, places: int) -> None:
         self._quarter, self._places = max(1, places // 4), places
@@ -41,13 +41,17 @@ class Calls:
         """A quarter of the places for a tool of a tenant, three quarters for the tenant."""
         return {subject: self._quarter, subject.tenant: max(1, self._places - self._quarter)}
 
-    def begin(self, name: str, job_id: str, do: Callable[[], None]) -> None:
-        """Do it in a thread of its own, or once there is a place; nothing for what is in hand."""
-        subject = _subject_of(job_id)
-        if subject is None:
-            do()  # which finds that out, and says so
-            return
-        job = f"{name} {job_id}"
+    def begin_each(self, name: str, work: Mapping[str, Callable[[], None]]) -> None:
+        """Do the work of each of these jobs in a thread of its own, at once or when there is a
+        place. Does nothing for what is in hand already."""
+        subjects = _subjects_of(work)
+        for job_id, do in work.items():
+            if job_id in subjects:
+                self._begin(f"{name} {job_id}", subjects[job_id], do)
+            else:
+                do()  # which finds out that there is no such row, and says so
+
+    def _begin(self, job: str, subject: Subject, do: Callable[[], None]) -> None:
         with self._lock:
             if self._is_closed or job in self._in_hand:
                 return
@@ -70,9 +74,12 @@ class Calls:
         wait(left.values())
 
 
-def _subject_of(job_id: str) -> Subject | None:
+def _subjects_of(job_ids: Iterable[str]) -> dict[str, Subject]:
     with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute("SELECT tenant, tool FROM ledger_transaction WHERE id = %s", [job_id])
-        row = cursor.fetchone()
-    close_old_connections()  # its thread may have the session
-    return None if row is None else Subject(*row)
+        cursor.execute(
+            "SELECT id, tenant, tool FROM ledger_transaction WHERE id = ANY (%s::uuid[])",
+            [list(job_ids)],
+        )
+        subjects = {str(pk): Subject(tenant, tool) for pk, tenant, tool in cursor.fetchall()}
+    close_old_connections()  # their threads may have the session
+    return subjects

@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -47,6 +47,7 @@ LISTED_FOR_S = 60 * 60  # how long RQ's pages list a worker that is silent: call
 # After a job that found no database.
 PAUSE = Backoff(first=timedelta(seconds=0.5), longest=timedelta(seconds=5))
 CONNECT_S = 2.0
+TAKEN_ALONG = 15  # further jobs of a queue, by a worker that has many calls at work
 # RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
 WORKER_TTL_S = 16
 
@@ -148,10 +149,18 @@ class IdQueue(DjangoRQ):
         """RQ's own takes an id without a record out of the queue."""
         return None
 
+    def take(self, most: int) -> list[Job]:
+        """Take the next ids that are there already, at most so many."""
+        taken: Any = self.connection.lpop(self.key, most)
+        return self._jobs_of(as_text(job_id) for job_id in taken or ())
+
     def get_jobs(self, offset: int = 0, length: int = -1) -> list[Job]:
         """The jobs of a page; RQ's own reads a record of each."""
+        return self._jobs_of(self.get_job_ids(offset, length))
+
+    def _jobs_of(self, job_ids: Iterable[str]) -> list[Job]:
         jobs = []
-        for job_id in self.get_job_ids(offset, length):
+        for job_id in job_ids:
             with suppress(ValueError):
                 jobs.append(self.job_of(job_id))
         return jobs
@@ -202,9 +211,15 @@ class WarmWorker(SimpleWorker):
     def _begin(self, job: Job, queue: Queue) -> None:
         work = partial(run, queue.name, job.id)
         if self.calls is not None and queue.name in calls.QUEUES:
-            in_its_thread = partial(self._run, job, queue, work)
-            work = partial(self.calls.begin, queue.name, job.id, in_its_thread)
+            assert isinstance(queue, IdQueue)
+            work = partial(self._begin_calls, self.calls, [job, *queue.take(TAKEN_ALONG)], queue)
         self._run(job, queue, work)
+
+    def _begin_calls(self, calls: Calls, jobs: Sequence[Job], queue: Queue) -> None:
+        work = {job.id: partial(run, queue.name, job.id) for job in jobs}
+        calls.begin_each(
+            queue.name, {job.id: partial(self._run, job, queue, work[job.id]) for job in jobs}
+        )
 
     def _run(self, job: Job, queue: Queue, work: Callable[[], None]) -> None:
         try:

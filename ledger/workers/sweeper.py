@@ -225,7 +225,7 @@ class Sweeper:
     def _run_here(self, name: str, subject: str) -> None:
         """Do it in a thread of this process, unless one is at it or too many wait for one."""
         if name in calls.QUEUES:
-            self._calls.begin(name, subject, partial(self._run_job, name, subject))
+            self._calls.begin_each(name, {subject: partial(self._run_job, name, subject)})
             return
         with self._in_hand_lock:
             of_this_name = sum(name == other for other, _ in self._in_hand)

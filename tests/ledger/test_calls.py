@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -53,8 +54,7 @@ def rows_of(a_payment, globex):
 
 
 def begin(calls: Calls, work: Work, job_ids: list[str]) -> None:
-    for job_id in job_ids:
-        calls.begin("commit", job_id, lambda job_id=job_id: work(job_id))
+    calls.begin_each("commit", {job_id: partial(work, job_id) for job_id in job_ids})
 
 
 def test_a_tool_has_a_quarter_of_the_places_and_a_tenant_three(rows_of, work):
@@ -117,6 +117,6 @@ def test_a_stop_waits_for_what_is_at_work_and_begins_nothing_more(rows_of, work)
 
 
 def test_the_id_of_no_row_is_left_to_the_job(work):
-    Calls(4).begin("commit", str(uuid4()), lambda: work.begun.append("asked"))
+    Calls(4).begin_each("commit", {str(uuid4()): lambda: work.begun.append("asked")})
 
     assert work.begun == ["asked"]

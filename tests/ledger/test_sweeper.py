@@ -141,13 +141,13 @@ def test_without_redis_a_job_in_hand_is_not_begun_again_in_each_round(monkeypatc
         begun.append(subject)
         may_end.wait(20)
 
-    monkeypatch.setitem(queues.JOBS, "commit", (run, str))
+    monkeypatch.setitem(queues.JOBS, "another", (run, str))
     monkeypatch.setattr(sweeper, "enqueue", lambda *job: False)
     monkeypatch.setattr(sweeper, "_queue_length", lambda name: None)
     subjects = [str(uuid4()) for _ in range(10)]
     working = Sweeper()
     for _ in range(5):
-        working._enqueue_due("commit", subjects)
+        working._enqueue_due("another", subjects)
 
     assert len(working._in_hand) == 10
     may_end.set()

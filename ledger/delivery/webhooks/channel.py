@@ -74,9 +74,11 @@ class SecretMissing(Exception):
     """The agent or service has no signing secret."""
 
 
-# True of an event if the proposing agent has a webhook.
-HAS_WEBHOOK = """EXISTS (
-    SELECT FROM ledger_transaction tx JOIN ledger_agent agent ON agent.tenant_id = tx.tenant
+# True of an event if the proposing agent has a webhook. A scalar subquery, because PostgreSQL may
+# read the whole table of transactions for EXISTS within a condition.
+HAS_WEBHOOK = """(
+    SELECT count(*) > 0
+    FROM ledger_transaction tx JOIN ledger_agent agent ON agent.tenant_id = tx.tenant
         AND agent.slug = substr(tx.proposed_by, length('agent:/') + 1 + length(tx.tenant))
     WHERE tx.id = event.transaction_id AND starts_with(tx.proposed_by, 'agent:')
         AND agent.webhook_url <> '')"""
