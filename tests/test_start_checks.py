@@ -167,7 +167,7 @@ def test_a_stated_number_of_sessions_counts_instead_of_what_postgresql_says(db, 
 
 def test_a_courier_counts_with_all_its_sessions_and_a_worker_with_its_own(db, settings):
     settings.DATABASE_SESSIONS, settings.WEB_PROCESSES, settings.DATABASE_POOL = 100, 1, 20
-    settings.WORKER_PROCESSES, settings.COURIER_PROCESSES = 16, 2
+    settings.WORKER_PROCESSES, settings.COURIER_PROCESSES = 8, 2
 
     assert too_many_sessions(connection) is None
     settings.WORKER_PROCESSES, settings.COURIER_PROCESSES = 1, 8

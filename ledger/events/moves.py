@@ -107,9 +107,9 @@ class SealedAtOnce:
     @property
     def parameters(self) -> list[Any]:
         kind = str(self.move.kind)
-        said = self.details, self.now_mark, str(self.reason)
+        by = str(self.by), self.by.display_name, str(self.via)
         channels = outbox.wanted_for(kind)
-        return [kind, str(self.by), self.by.display_name, str(self.via), *said, channels]
+        return [kind, *by, self.details, self.now_mark, str(self.reason), channels]
 
 
 class _Told(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a decision is judged by: the row, which stays locked, its history, and who keeps whom."""
+"""Transactions that somebody is about to decide on: the locked row, its history, its keepers."""
 
 from __future__ import annotations
 

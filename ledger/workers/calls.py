@@ -30,9 +30,9 @@ class Subject(NamedTuple):
 class Calls:
     """``places`` is how many calls may be at work; ``begin_each`` may be called in any thread."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, name: str = "calls") -> None:
         self._quarter, self._places = max(1, places // 4), places
-        self._lane = Lane("calls", places, shares=self._shares, daemon=True)
+        self._lane = Lane(name, places, shares=self._shares, daemon=True)
         self._lock = threading.Lock()
         self._in_hand: dict[str, Job[None]] = {}
         self._is_closed = False

@@ -87,7 +87,7 @@ class Sweeper:
         self._enqueued_at: dict[tuple[str, str], float] = {}
         # Without Redis no worker gets jobs, so the sweeper runs them itself. Those that wait for
         # others have a thread per queue: a slow receiver delays no commit and no other queue.
-        self._calls = Calls(PLACES)
+        self._calls = Calls(PLACES, "calls without Redis")
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sweeper")
         self._courier_threads = {
             name: ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)

@@ -258,6 +258,7 @@ def test_every_row_links_to_its_transaction_and_that_to_the_desk(as_olga, as_hel
     as_helpdesk.propose()
     row = Transaction.objects.get()
     coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+    Delivery.objects.create(event=row.events.latest("pk"), channel="webhook")
     address = reverse("admin:ledger_transaction_change", args=[row.pk])
 
     for name in ("event", "decision", "idempotencykey", "delivery"):

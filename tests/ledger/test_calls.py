@@ -58,7 +58,7 @@ def begin(calls: Calls, work: Work, job_ids: list[str]) -> None:
 
 
 def test_a_tool_has_a_quarter_of_the_places_and_a_tenant_three(rows_of, work):
-    calls = Calls(8)
+    calls = Calls(8, "test")
 
     begin(calls, work, rows_of("acme", "one", 5))
     until(lambda: len(work.begun) == 2)
@@ -73,7 +73,7 @@ def test_a_tool_has_a_quarter_of_the_places_and_a_tenant_three(rows_of, work):
 
 
 def test_what_waits_is_begun_in_turns_once_there_is_a_place(rows_of, work):
-    calls = Calls(4)
+    calls = Calls(4, "test")
     first, second = rows_of("acme", "one", 3), rows_of("acme", "two", 3)
     begin(calls, work, first)
     begin(calls, work, second)
@@ -86,7 +86,7 @@ def test_what_waits_is_begun_in_turns_once_there_is_a_place(rows_of, work):
 
 
 def test_a_job_that_is_at_work_or_waits_is_not_begun_again(rows_of, work):
-    calls = Calls(4)
+    calls = Calls(4, "test")
     at_work, waiting = rows_of("acme", "one", 2)
 
     for _ in range(3):
@@ -99,7 +99,7 @@ def test_a_job_that_is_at_work_or_waits_is_not_begun_again(rows_of, work):
 
 
 def test_a_stop_waits_for_what_is_at_work_and_begins_nothing_more(rows_of, work):
-    calls = Calls(4)
+    calls = Calls(4, "test")
     at_work, waiting = rows_of("acme", "one", 2)
     begin(calls, work, [at_work, waiting])
     until(lambda: work.begun == [at_work])
@@ -117,6 +117,6 @@ def test_a_stop_waits_for_what_is_at_work_and_begins_nothing_more(rows_of, work)
 
 
 def test_the_id_of_no_row_is_left_to_the_job(work):
-    Calls(4).begin_each("commit", {str(uuid4()): lambda: work.begun.append("asked")})
+    Calls(4, "test").begin_each("commit", {str(uuid4()): lambda: work.begun.append("asked")})
 
     assert work.begun == ["asked"]

@@ -16,7 +16,7 @@ from examples import verify as second
 from ledger import execution
 from ledger.api.rendering import render_token
 from ledger.errors import InvalidRequest, NotPossible, PlanRefused
-from ledger.models import Checkpoint, Decision, Event, IdempotencyKey, Transaction
+from ledger.models import Checkpoint, Decision, Delivery, Event, IdempotencyKey, Transaction
 from ledger.principals import Principal
 from ledger.proof import retention
 from ledger.proof.audit import decision_records, exports, verification
@@ -151,11 +151,8 @@ def test_what_is_not_over_or_not_ended_or_still_owed_is_kept(approved, expired, 
         "UPDATE ledger_transaction SET retain_until = now() - interval '1 day' WHERE id = %s",
         waiting.pk,
     )
-    forge(
-        "UPDATE ledger_delivery SET state = 'waiting' WHERE event_id = "
-        "(SELECT max(id) FROM ledger_event WHERE subject = %s)",
-        owed.pk,
-    )
+    last = Event.objects.filter(subject=owed.pk).latest("pk")
+    Delivery.objects.create(event=last, channel="webhook")
 
     assert retention.erase_batch() == 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 from django.test import Client
@@ -121,7 +122,7 @@ def signed_off(hand: Hand, alice: Any) -> Any:
         assert answer.status_code == 201, answer.content
         body = answer.json()
         row = coordinator.approve(
-            body["transaction_id"], digest=body["intent_digest"], by=alice, via=Surface.WEB
+            UUID(body["transaction_id"]), digest=body["intent_digest"], by=alice, via=Surface.WEB
         )
         return row
 
