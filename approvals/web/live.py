@@ -1,4 +1,4 @@
-"""Live updates: the socket carries ids, the browser asks for the rows.
+"""Live updates: the socket carries ids, and the rows where many pages show the same ones.
 
 The doorbell comes through the channel layer. What it loses, the watcher of each live process finds
 in the database within a second, so that Redis may be flushed or gone.
@@ -24,12 +24,16 @@ from django.conf import settings
 from django.http import HttpRequest, parse_cookie
 from django.utils import timezone
 
-from approvals.web import open_sessions
+from approvals.models import Preferences
+from approvals.web import open_sessions, pushed_rows
+from approvals.web.open_sessions import OpenSession
+from approvals.web.pushed_rows import Browser, Reader, Rows
 from ledger.api import waiting
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.errors import LedgerError
 from ledger.events import chain_of
 from ledger.foundation.batches import Batcher, in_thread
+from ledger.foundation.lanes import Lane
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 logger = logging.getLogger(__name__)
@@ -46,6 +50,11 @@ BEAT_S = 10.0  # between two signs of life; a page that hears none for 25 s is n
 SLOW_S = 20.0  # for which a page may leave a message unread
 TOLD_AT_ONCE = 100  # sockets: to tell thousands takes most of a second
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
+# What changes within this time after a message is told together.
+TOGETHER_S = 0.5
+ROWS_WITHIN_S = 2.0  # else the pages ask for them
+
+_rows = Lane("desk rows", 2, daemon=True)
 
 
 # Every live process listens here; it knows which of its sockets belong to which tenant.
@@ -141,6 +150,8 @@ class Watcher:
         self._watch = waiting.Watch(self._listen, self._look, self._check, self._beat)
         self._is_first_look = True
         self._seen: dict[int, float] = {}
+        self._due: dict[str, dict[str, None]] = {}  # by tenant, what has not been told yet
+        self.telling: dict[str, asyncio.Task[None]] = {}
 
     def add(self, socket: DeskSocket) -> None:
         self.sockets.add(socket)
@@ -184,15 +195,39 @@ class Watcher:
                 await asyncio.sleep(0)
 
     async def _tell(self, tenant: str, changed: list[str]) -> None:
-        """Tell those who may know; waits for no socket."""
+        """Tell those who may know, soon; waits for no socket."""
         subjects = set(changed)
         for socket in [each for each in self.sockets if each.session_chain in subjects]:
             socket.end()
         if changed_users := [each for each in self.sockets if each.user_chain in subjects]:
             await check(changed_users)
-        for number, socket in enumerate(list(self.sockets), 1):
+        self._due.setdefault(tenant, {}).update(dict.fromkeys(changed))
+        if tenant not in self.telling:
+            self.telling[tenant] = asyncio.create_task(self._tell_what_is_due(tenant))
+
+    async def _tell_what_is_due(self, tenant: str) -> None:
+        try:
+            while changed := list(self._due.pop(tenant, ())):
+                for reader, sockets in self._readers(tenant).items():
+                    await self._tell_all(sockets, tenant, changed, await _read(reader, changed))
+                await asyncio.sleep(TOGETHER_S)
+        finally:
+            del self.telling[tenant]
+
+    def _readers(self, tenant: str) -> dict[Reader, list[DeskSocket]]:
+        readers: dict[Reader, list[DeskSocket]] = defaultdict(list)
+        for socket in self.sockets:
+            if tenant in socket.tenants:
+                readers[socket.reader].append(socket)
+        return readers
+
+    async def _tell_all(
+        self, sockets: list[DeskSocket], tenant: str, changed: list[str], rows: Rows | None
+    ) -> None:
+        for number, socket in enumerate(sockets, 1):
             if socket in self.sockets and tenant in socket.tenants:
-                socket.tell(changed)
+                is_for_them = rows is not None and socket.principal not in rows.not_for
+                socket.tell(changed, rows.html if rows is not None and is_for_them else "")
             if number % TOLD_AT_ONCE == 0:
                 await asyncio.sleep(0)  # whoever else waits in this process has a turn
 
@@ -207,6 +242,18 @@ class Watcher:
                     lost[tenant].append(subject)
         self._seen = {event: at for event, at in self._seen.items() if now - at < FORGET_AFTER_S}
         return lost
+
+
+async def _read(reader: Reader, changed: list[str]) -> Rows | None:
+    """The rows; ``None`` if they are too many or late: then each page asks for its own."""
+    if len(changed) > MOST_IDS:
+        return None
+    try:
+        async with asyncio.timeout(ROWS_WITHIN_S):
+            return await _rows.run("", pushed_rows.rows_for, reader, changed)
+    except Exception as failure:
+        logger.warning("rows for open desks could not be read: %r", failure)
+        return None
 
 
 async def _message(layer: Any, channel: str) -> dict[str, Any] | None:
@@ -234,18 +281,26 @@ class DeskSocket:
     and a page that takes none for ``SLOW_S`` seconds is cut off.
     """
 
-    def __init__(self, send: Send, session_key: str) -> None:
-        self.session_key = session_key
+    def __init__(self, send: Send, session_key: str, browser: Browser) -> None:
+        self.session_key, self._browser = session_key, browser
         self.session_chain = str(_session_chain(session_key)) if session_key else ""
         self.user_chain = ""
-        self.tenants = frozenset[str]()
+        self.see(open_sessions.NOBODY)
         self._send = send
         self._changed: dict[str, None] = {}
+        self._rows = ""
         self._is_due = False
         self._told = 0  # messages with changes; the page counts along
         self._sending: asyncio.Task[None] | None = None
         self._serving: asyncio.Task[Any] | None = None
         self._is_ended = self._is_slow = False
+
+    def see(self, session: OpenSession) -> None:
+        """Note what the session's person may be told of."""
+        self.user_chain, self.tenants = session.user_chain, session.tenants
+        self.principal = session.principal
+        chosen = session.preferences or Preferences()
+        self.reader = pushed_rows.reader_of(session.tenants, session.roles, chosen, self._browser)
 
     async def serve(self, receive: Receive, address: str) -> None:
         """Until the person leaves, or may see nothing any more."""
@@ -288,8 +343,13 @@ class DeskSocket:
             if self._serving is not None and self._serving is not asyncio.current_task():
                 self._serving.cancel()
 
-    def tell(self, changed: list[str]) -> None:
-        """Send the ids that changed and the time, as soon as the page reads. Returns at once."""
+    def tell(self, changed: list[str], rows: str = "") -> None:
+        """Send the ids that changed and the time, as soon as the page reads. Returns at once.
+
+        ``rows`` are theirs as HTML; without them, and for what is gathered, the page asks.
+        """
+        if changed:
+            self._rows = "" if self._changed else rows
         self._changed.update(dict.fromkeys(changed[: MOST_IDS + 1]))
         self._is_due = True
         if self._sending is None:
@@ -315,18 +375,22 @@ class DeskSocket:
 
     def _message(self) -> str:
         changed, self._changed, self._is_due = list(self._changed), {}, False
+        rows, self._rows = self._rows, ""
         now = timezone.now().isoformat()
         is_everything = len(changed) > MOST_IDS
         self._told += bool(changed)
         body = {"changed": changed[:MOST_IDS], "is_everything": is_everything}
-        return json.dumps({**body, "now": now, "n": self._told})
+        return json.dumps({**body, "rows": rows, "now": now, "n": self._told})
 
 
 async def application(scope: Any, receive: Receive, send: Send) -> None:
     """The socket of the desk, as an ASGI application."""
-    cookies = parse_cookie(dict(scope["headers"]).get(b"cookie", b"").decode("latin-1"))
+    headers = dict(scope["headers"])
+    cookies = parse_cookie(headers.get(b"cookie", b"").decode("latin-1"))
     client = scope.get("client")
-    socket = DeskSocket(send, cookies.get(settings.SESSION_COOKIE_NAME, ""))
+    accepts = headers.get(b"accept-language", b"").decode("latin-1")
+    browser = pushed_rows.browser_of(cookies, accepts)
+    socket = DeskSocket(send, cookies.get(settings.SESSION_COOKIE_NAME, ""), browser)
     try:
         await socket.serve(receive, str(client[0]) if client else "")
     except LedgerError as refusal:
@@ -345,7 +409,7 @@ async def check(sockets: list[DeskSocket]) -> None:
         keys = [socket.session_key for socket in sockets]
         seen = await in_thread(open_sessions.read_all, keys)
     for socket, session in zip(sockets, seen, strict=True):
-        socket.user_chain, socket.tenants = session
+        socket.see(session)
         if not socket.tenants:
             socket.end()
 

@@ -14,7 +14,7 @@ from django.contrib.sessions.backends.db import SessionStore
 from django.contrib.sessions.models import Session
 from django.utils import timezone
 
-from approvals.models import Membership
+from approvals.models import Membership, Preferences
 from approvals.people.sign_in import session_is_of
 from ledger import principals
 from ledger.events import chain_of
@@ -22,10 +22,16 @@ from ledger.models import Tenant
 
 
 class OpenSession(NamedTuple):
-    """The chain of the person's account, and the tenants whose rows they may see."""
+    """The chain of the person's account, the tenants whose rows they may see, and who they are.
+
+    ``roles`` has a pair for each tenant in which they have any.
+    """
 
     user_chain: str
     tenants: frozenset[str]
+    principal: str = ""
+    roles: frozenset[tuple[str, frozenset[str]]] = frozenset()
+    preferences: Preferences | None = None
 
 
 KEY = re.compile(r"[a-z0-9]{8,40}")  # as Django makes them
@@ -33,7 +39,7 @@ NOBODY = OpenSession("", frozenset())
 
 
 def read_all(keys: list[str]) -> list[OpenSession]:
-    """The chain and the tenants of each session, in as many queries for one as for a thousand.
+    """Read each session, in as many queries for one as for a thousand.
 
     A session that ended, and one whose person was deactivated, changed the password or has no role
     any more, sees nothing.
@@ -42,13 +48,21 @@ def read_all(keys: list[str]) -> list[OpenSession]:
     users = User.objects.filter(is_active=True).in_bulk(
         {session[SESSION_KEY] for session in sessions.values()}
     )
-    tenants = _tenants(users)
+    roles = _roles(users)
+    every = _every_tenant(users)
+    preferences = Preferences.objects.in_bulk(list(users))
     seen = {}
     for key, session in sessions.items():
         user = users.get(int(session[SESSION_KEY]))
         if user is not None and session_is_of(session, user):
-            chain = chain_of(str(principals.user(user.pk)))
-            seen[key] = OpenSession(str(chain), tenants[user.pk])
+            principal, own = str(principals.user(user.pk)), roles[user.pk]
+            seen[key] = OpenSession(
+                str(chain_of(principal)),
+                every if user.is_superuser else frozenset(own),
+                principal,
+                frozenset((tenant, frozenset(names)) for tenant, names in own.items()),
+                preferences.get(user.pk),
+            )
     return [seen.get(key, NOBODY) for key in keys]
 
 
@@ -74,16 +88,17 @@ def _decoded(data: str) -> dict[str, Any]:
     return content
 
 
-def _tenants(users: dict[int, User]) -> dict[int, frozenset[str]]:
+def _roles(users: dict[int, User]) -> dict[int, dict[str, set[str]]]:
+    """As ``approvals.http.middleware.roles_of``, of many."""
+    of_members: dict[int, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    memberships = Membership.objects.filter(user__in=users)
+    for user_id, tenant, role in memberships.values_list("user_id", "tenant_id", "role"):
+        of_members[user_id][tenant].add(role)
+    return of_members
+
+
+def _every_tenant(users: dict[int, User]) -> frozenset[str]:
     """As ``approvals.http.middleware.tenants_of``: a superuser sees all."""
-    of_members: dict[int, set[str]] = defaultdict(set)
-    for user_id, tenant in Membership.objects.filter(user__in=users).values_list(
-        "user_id", "tenant_id"
-    ):
-        of_members[user_id].add(tenant)
-    every = frozenset[str]()
-    if any(user.is_superuser for user in users.values()):
-        every = frozenset(Tenant.objects.values_list("slug", flat=True))
-    return {
-        pk: every if user.is_superuser else frozenset(of_members[pk]) for pk, user in users.items()
-    }
+    if not any(user.is_superuser for user in users.values()):
+        return frozenset()
+    return frozenset(Tenant.objects.values_list("slug", flat=True))

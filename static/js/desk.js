@@ -3,7 +3,7 @@ import { setServerNow, tick } from "./clock.js";
 import { showCount } from "./count.js";
 import { concernsItem, markOpen, openRow, refreshItem, startItem } from "./item.js";
 import { listenToKeys } from "./keys.js";
-import { everySecond, query, refreshList, refreshRows, refreshSince, startList } from "./list.js";
+import { everySecond, query, refreshList, refreshRows, refreshSince, showRows, startList } from "./list.js";
 import { connect } from "./live.js";
 import { $, $$, announce, fetchPart, leaveForSignIn, parsed } from "./page.js";
 import { word } from "./words.js";
@@ -132,11 +132,11 @@ const { socket } = document.body.dataset;
 watchOtherTabs(Boolean(socket));
 if (socket) {
   connect(socket, {
-    onChanged: (ids) => {
+    onChanged: (ids, html) => {
       document.dispatchEvent(new CustomEvent("desk:changed", { detail: ids }));
       if (concernsItem(ids)) refreshItem();
       refreshPartsSoon();
-      return refreshRows(ids);
+      return html ? showRows(ids, html) : refreshRows(ids);
     },
     onCatchUp: (since) => {
       refreshItem();

@@ -135,6 +135,8 @@ export const query = () => {
   return new URLSearchParams(fields).toString();
 };
 
+// Rows that came with the message; whoever filters the list has to ask.
+export const showRows = (ids, html) => (query() ? refreshRows(ids) : inTurn(() => patch(parsed(html))));
 export const refreshRows = (ids) => inTurn(() => fetchRows(ids.map((id) => `id=${id}`).join("&")));
 export const refreshList = () => inTurn(fetchList);
 // What changed since then; the whole list if that is too much.
@@ -152,7 +154,11 @@ async function fetchRows(which) {
   const answer = await fetchPart(`/rows?${which}&${query()}`);
   if (answer?.status === 205) return fetchList();
   if (!answer?.ok) return false;
-  const fragment = parsed(await answer.text());
+  return patch(parsed(await answer.text()));
+}
+
+function patch(fragment) {
+  if (!$("#list")) { count(fragment); return true; }
   keepingFocus(() => { for (const row of $$(".row", fragment)) patchRow(document.adoptNode(row)); });
   if ($("[data-hidden-changed]", fragment)) refreshListSoon();
   count(fragment);

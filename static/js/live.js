@@ -1,4 +1,5 @@
-// The socket names the rows that changed, and the page fetches them. Both sides give signs of life;
+// The socket names the rows that changed, and has them where many pages show the same; else the
+// page fetches them. Both sides give signs of life;
 // without one for a while the page says that it is not live, and asks by itself.
 import { setServerNow } from "./clock.js";
 import { $ } from "./page.js";
@@ -9,7 +10,7 @@ const POLL_EVERY = 3_000;
 const SIGN_OF_LIFE = 20_000;
 const SILENT_AFTER = 25_000; // the server says something every ten seconds
 
-// onChanged(ids): these rows changed. onCatchUp(since): something may have been missed since then.
+// onChanged(ids, html): these rows changed; html is empty or has them. onCatchUp(since): something may have been missed since then.
 export function connect(url, { onChanged, onCatchUp, onEnded }) {
   const sign = $("[data-live]"), state = $("[role=status]", sign), age = $("[data-age]", sign);
   age.setAttribute("aria-hidden", "true"); // it counts seconds; the state is announced once
@@ -29,7 +30,7 @@ export function connect(url, { onChanged, onCatchUp, onEnded }) {
     show();
   }
 
-  function hear({ changed, is_everything: isEverything, now, n }) {
+  function hear({ changed, rows, is_everything: isEverything, now, n }) {
     setServerNow(now);
     heardAt = Date.now();
     const isFirst = !isLive, isGap = n !== told + (changed.length > 0);
@@ -37,7 +38,7 @@ export function connect(url, { onChanged, onCatchUp, onEnded }) {
     isLive = true;
     if (isEverything) { since = ""; catchUp(now); }
     else if (isFirst || isGap) catchUp(now);
-    else if (changed.length) Promise.resolve(onChanged(changed)).then((isDone) => { if (isDone) since = now; });
+    else if (changed.length) Promise.resolve(onChanged(changed, rows)).then((isDone) => { if (isDone) since = now; });
     else since = now;
     show();
   }

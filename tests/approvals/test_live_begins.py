@@ -10,6 +10,7 @@ import pytest
 from django.db import connections
 
 from approvals.web import live
+from approvals.web.pushed_rows import Browser
 from tests.forgery import forge
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,13 +37,14 @@ def heard_of_two_looks(session: str) -> list[dict[str, Any]]:
             await socket._sending
 
     async def listen() -> None:
-        watcher, socket = live.Watcher(), live.DeskSocket(send, session)
+        watcher, socket = live.Watcher(), live.DeskSocket(send, session, Browser("en", ""))
         await live.check([socket])
         watcher.sockets.add(socket)
         socket.tell([])
         for _ in range(2):
             await sent(socket)
             await watcher._look()
+            await asyncio.gather(*watcher.telling.values())
         await sent(socket)
 
     try:

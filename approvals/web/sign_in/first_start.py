@@ -24,8 +24,7 @@ from approvals.models import LinkPurpose, Role, SignInLink
 from approvals.people import accounts, dismiss_all_notices, principal_of
 from approvals.people.sign_in import find_link, use_link
 from approvals.presentation import refusal_in_words
-from approvals.web import qr_code
-from approvals.web.sign_in import authentication
+from approvals.web.sign_in import authentication, qr_code
 from approvals.web.sign_in.authentication import person_of
 from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import contracts

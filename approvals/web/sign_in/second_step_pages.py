@@ -23,8 +23,7 @@ from approvals.people.sign_in import (
     second_steps,
 )
 from approvals.presentation import refusal_in_words
-from approvals.web import qr_code
-from approvals.web.sign_in import authentication
+from approvals.web.sign_in import authentication, qr_code
 from approvals.web.sign_in.authentication import confirmed_person, person_of
 from ledger import limits
 from ledger.errors import LimitReached, NotPossible
