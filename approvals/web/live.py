@@ -9,29 +9,24 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
-import queue
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
-from uuid import UUID
 
 from channels.layers import get_channel_layer
 from cryptography.fernet import InvalidToken
 from django.conf import settings
-from django.http import HttpRequest, parse_cookie
+from django.http import parse_cookie
 from django.utils import timezone
 
-from approvals.models import Preferences
 from approvals.web import open_sessions, pushed_rows
+from approvals.web.bells import GROUP, session_chain
 from approvals.web.open_sessions import OpenSession
 from approvals.web.pushed_rows import Browser, Reader, Rows
 from ledger.api import waiting
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.errors import LedgerError
-from ledger.events import chain_of
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.foundation.lanes import Lane
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
@@ -41,7 +36,6 @@ logger = logging.getLogger(__name__)
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
 
-GATHER_S = 0.02
 FORGET_AFTER_S = 4 * waiting.LOOK_BACK.total_seconds()
 CLOSED = 4401  # nobody is signed in, or nobody who may see anything
 REFUSED = 4429  # too many are open
@@ -50,93 +44,11 @@ BEAT_S = 10.0  # between two signs of life; a page that hears none for 25 s is n
 SLOW_S = 20.0  # for which a page may leave a message unread
 TOLD_AT_ONCE = 100  # sockets: to tell thousands takes most of a second
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
-# What changes within this time after a message is told together.
-TOGETHER_S = 0.5
+# What changes soon after a message is told together: within four times what that took.
+LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
 ROWS_WITHIN_S = 2.0  # else the pages ask for them
 
 _rows = Lane("desk rows", 2, daemon=True)
-
-
-# Every live process listens here; it knows which of its sockets belong to which tenant.
-GROUP = "desk.changed"
-
-
-# --- ringing, from whichever process committed -----------------------------------------------
-
-
-class Ringer:
-    """Sends one message per tenant for all events of some milliseconds.
-
-    Prepare is the hot path: it only puts an id into a queue. A thread of the process rings.
-    """
-
-    def __init__(self) -> None:
-        self._bells: queue.SimpleQueue[tuple[str, str, int]] = queue.SimpleQueue()
-        self._pid = 0
-        self._lock = threading.Lock()
-
-    def ring(self, tenant: str, subject: UUID, event_id: int) -> None:
-        self._bells.put((tenant, str(subject), event_id))
-        if self._pid != os.getpid():
-            self._start()
-
-    def _start(self) -> None:
-        with self._lock:
-            if self._pid != os.getpid():
-                self._pid = os.getpid()
-                threading.Thread(target=self._run, name="ringer", daemon=True).start()
-
-    def _run(self) -> None:
-        # One loop for good: with it the connection to Redis stays open.
-        loop = asyncio.new_event_loop()
-        while True:
-            bells = [self._bells.get()]
-            time.sleep(GATHER_S)
-            while not self._bells.empty():
-                bells.append(self._bells.get())
-            by_tenant: dict[str, list[tuple[str, int]]] = defaultdict(list)
-            for tenant, subject, event_id in bells:
-                by_tenant[tenant].append((subject, event_id))
-            try:
-                loop.run_until_complete(_send(by_tenant))
-            except Exception as failure:
-                logger.info("no live bell: %s", failure)
-
-
-async def _send(by_tenant: dict[str, list[tuple[str, int]]]) -> None:
-    layer = get_channel_layer()
-    for tenant, bells in by_tenant.items():
-        message = {
-            "type": "desk.changed",
-            "tenant": tenant,
-            "changed": list(dict.fromkeys(subject for subject, _ in bells)),
-            "events": [event_id for _, event_id in bells],
-        }
-        async with asyncio.timeout(1):
-            await layer.group_send(GROUP, message)
-
-
-ringer = Ringer()
-
-
-def ring_live_pages(event_id: int, subject: UUID, tenant: str, **_: object) -> None:
-    ringer.ring(tenant, subject, event_id)
-
-
-def ring_on_sign_out(request: HttpRequest, **_: object) -> None:
-    """Close the sockets of this session, which Django deletes right after this signal."""
-    if key := request.session.session_key:
-        ring_session(key)
-
-
-def ring_session(key: str) -> None:
-    """Close the sockets of a session that has ended."""
-    ringer.ring("", _session_chain(key), 0)
-
-
-def _session_chain(key: str) -> UUID:
-    """An id of the session that does not reveal its key to readers of Redis."""
-    return chain_of(f"session:{key}")
 
 
 # --- listening, in the live process ------------------------------------------------------------
@@ -208,9 +120,11 @@ class Watcher:
     async def _tell_what_is_due(self, tenant: str) -> None:
         try:
             while changed := list(self._due.pop(tenant, ())):
+                began = time.monotonic()
                 for reader, sockets in self._readers(tenant).items():
                     await self._tell_all(sockets, tenant, changed, await _read(reader, changed))
-                await asyncio.sleep(TOGETHER_S)
+                pause = max(LEAST_PAUSE_S, 4 * (time.monotonic() - began))
+                await asyncio.sleep(min(pause, LONGEST_PAUSE_S))
         finally:
             del self.telling[tenant]
 
@@ -283,7 +197,7 @@ class DeskSocket:
 
     def __init__(self, send: Send, session_key: str, browser: Browser) -> None:
         self.session_key, self._browser = session_key, browser
-        self.session_chain = str(_session_chain(session_key)) if session_key else ""
+        self.session_chain = str(session_chain(session_key)) if session_key else ""
         self.user_chain = ""
         self.see(open_sessions.NOBODY)
         self._send = send
@@ -299,8 +213,7 @@ class DeskSocket:
         """Note what the session's person may be told of."""
         self.user_chain, self.tenants = session.user_chain, session.tenants
         self.principal = session.principal
-        chosen = session.preferences or Preferences()
-        self.reader = pushed_rows.reader_of(session.tenants, session.roles, chosen, self._browser)
+        self.reader = pushed_rows.reader_of(session, self._browser)
 
     async def serve(self, receive: Receive, address: str) -> None:
         """Until the person leaves, or may see nothing any more."""

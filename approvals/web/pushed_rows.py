@@ -1,7 +1,7 @@
 """Rows for many open desks, rendered once for all whose pages show the same.
 
-What a row is to somebody depends on their roles, and on whether they have to do with it otherwise:
-they have voted, proposed it, keep its agent, are named by a question. Those few fetch theirs.
+What a row is to somebody depends on their roles. The few with whom it has to do otherwise, because
+they have voted, say, or keep its agent, fetch theirs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models import Q
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
@@ -19,7 +18,7 @@ from django.utils import timezone, translation
 from approvals.desk import Viewer, inbox, voters_of
 from approvals.http.preferences import TIME_ZONE_COOKIE, formats_of, zone_named
 from approvals.models import Preferences
-from ledger.models import Agent, Decision, Transaction
+from approvals.web.open_sessions import OpenSession
 
 NOBODY = "user:0"  # has roles, and nothing to do with any row
 
@@ -58,15 +57,15 @@ def browser_of(cookies: dict[str, str], accepts: str) -> Browser:
     )
 
 
-def reader_of(
-    tenants: frozenset[str],
-    roles: frozenset[tuple[str, frozenset[str]]],
-    preferences: Preferences,
-    browser: Browser,
-) -> Reader:
-    zone = zone_named(preferences.time_zone or browser.zone)
-    language = preferences.language or browser.language
-    return Reader(tenants, roles, language, str(zone), preferences.formats)
+def reader_of(session: OpenSession, browser: Browser) -> Reader:
+    chosen = session.preferences or Preferences()
+    return Reader(
+        session.tenants,
+        session.roles,
+        chosen.language or browser.language,
+        str(zone_named(chosen.time_zone or browser.zone)),
+        chosen.formats,
+    )
 
 
 def rows_for(reader: Reader, subjects: Collection[str]) -> Rows:
@@ -89,21 +88,4 @@ def rows_for(reader: Reader, subjects: Collection[str]) -> Rows:
             "now": now,
         }
         html = render_to_string("desk/_rows.html", context)
-    return Rows(html, _involved(reader.tenants, ids))
-
-
-def _involved(tenants: frozenset[str], ids: list[UUID]) -> frozenset[str]:
-    """Who has more to do with these rows, or with those that are counted, than by their roles."""
-    counted = inbox.needs_somebody(tenants)
-    of_rows = Transaction.objects.for_tenants(tenants).filter(Q(pk__in=ids) | Q(pk__in=counted))
-    decided = Decision.objects.filter(transaction__in=of_rows).values_list("principal", "kept_by")
-    asked = inbox.questions(tenants).values_list("may_answer", "task__submitted_by")
-    return frozenset(
-        {
-            *of_rows.filter(proposed_by__startswith="user:").values_list("proposed_by", flat=True),
-            *of_rows.exclude(settlement=None).values_list("settlement__by", flat=True),
-            *Agent.objects.filter(tenant__in=tenants).values_list("kept_by", flat=True),
-            *(name for names in decided for name in names),
-            *(name for may_answer, by in asked for name in (*may_answer, by)),
-        }
-    )
+    return Rows(html, inbox.involved(reader.tenants, ids))

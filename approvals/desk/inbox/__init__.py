@@ -1,4 +1,4 @@
-"""The inbox: order, shares, totals, neighbouring rows."""
+"""The inbox: order, shares, totals, neighbouring rows, and who is involved in them."""
 
 from approvals.desk.inbox.fair_share import MOST_ROWS
 from approvals.desk.inbox.inbox import (
@@ -12,6 +12,7 @@ from approvals.desk.inbox.inbox import (
     grouped,
     waiting,
 )
+from approvals.desk.inbox.involved import involved
 from approvals.desk.inbox.neighbours import beside
 from approvals.desk.inbox.totals import totals_of
 
@@ -26,6 +27,7 @@ __all__ = [
     "count",
     "count_all",
     "grouped",
+    "involved",
     "totals_of",
     "waiting",
 ]
