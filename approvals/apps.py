@@ -19,7 +19,7 @@ class ApprovalsConfig(AppConfig):
         from approvals.people import reset_letters, rights, second_operator
         from approvals.people.principals import approver_or_operator_named
         from approvals.people.sign_in import account_access
-        from approvals.web import bells
+        from approvals.web import ringing
         from ledger.events import outbox
         from ledger.foundation import doorbell
         from ledger.proof import audit
@@ -32,7 +32,7 @@ class ApprovalsConfig(AppConfig):
         register_step(account_access.forget_expired)
         second_operator.register()
         audit.register_accounts(rights.of_everybody, Role.APPROVER)
-        doorbell.register_listener(bells.ring_live_pages)
+        doorbell.register_listener(ringing.ring_live_pages)
         user_logged_in.connect(account_access.on_sign_in)
-        user_logged_out.connect(bells.ring_on_sign_out)
+        user_logged_out.connect(ringing.ring_on_sign_out)
         user_logged_out.connect(subscriptions.end_on_sign_out)

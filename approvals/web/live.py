@@ -21,9 +21,9 @@ from django.http import parse_cookie
 from django.utils import timezone
 
 from approvals.web import open_sessions, pushed_rows
-from approvals.web.bells import GROUP, session_chain
 from approvals.web.open_sessions import OpenSession
 from approvals.web.pushed_rows import Browser, Reader, Rows
+from approvals.web.ringing import GROUP, session_chain
 from ledger.api import waiting
 from ledger.api.waiting.waiters import Kind, Waiter, waiters
 from ledger.errors import LedgerError

@@ -16,7 +16,7 @@ import pytest
 from channels.layers import get_channel_layer
 from django.conf import settings
 
-from approvals.web import bells, live
+from approvals.web import live, ringing
 from ledger.api.waiting.bells import Changes
 from ledger.delivery import couriers
 from ledger.foundation import doorbell
@@ -75,15 +75,15 @@ async def listen_as_the_courier() -> None:
 
 async def send_to_the_desk() -> None:
     while True:
-        await bells._send({"acme": [("a", 7)]})
+        await ringing._send({"acme": [("a", 7)]})
 
 
 async def subscribe_and_leave() -> None:
     layer = get_channel_layer()
     while True:
         channel = await layer.new_channel()
-        await layer.group_add(bells.GROUP, channel)
-        await layer.group_discard(bells.GROUP, channel)
+        await layer.group_add(ringing.GROUP, channel)
+        await layer.group_discard(ringing.GROUP, channel)
 
 
 @asynccontextmanager
@@ -95,7 +95,7 @@ async def bells() -> AsyncIterator[None]:
             while True:
                 for channel in (couriers.BELL, doorbell.channel_of(uuid4())):
                     await redis.publish(channel, "")
-                await bells._send({"acme": [("a", 7)]})
+                await ringing._send({"acme": [("a", 7)]})
                 await asyncio.sleep(0.001)
 
     ringing = asyncio.create_task(ring())

@@ -31,7 +31,7 @@ from approvals.models import SlackCommand
 from approvals.slack.interactions import replies
 from approvals.slack.interactions.commands import Click, Source, Tell, to_text
 from approvals.slack.rendering.signed_values import ButtonValue
-from approvals.web import bells, live
+from approvals.web import live, ringing
 from ledger.foundation import doorbell, redis_connections
 from ledger.models import Event, Transaction
 from ledger.states import State
@@ -365,10 +365,10 @@ def test_a_forged_bell_of_the_desk_is_dropped_and_the_next_one_heard():
     async def listen() -> list[Any]:
         layer = live.get_channel_layer()
         channel = await layer.new_channel()
-        await layer.group_add(bells.GROUP, channel)
+        await layer.group_add(ringing.GROUP, channel)
         for content in (forged, pickle.dumps([]), "gAAAA"):
             doorbell.redis().publish(DESK, content)
-        await bells._send({"acme": [("a", 7)]})
+        await ringing._send({"acme": [("a", 7)]})
         heard = [await asyncio.wait_for(live._message(layer, channel), 5) for _ in range(4)]
         await layer.flush()
         return heard

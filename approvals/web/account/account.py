@@ -38,7 +38,7 @@ from approvals.people.sign_in import (
     sessions_of,
 )
 from approvals.presentation import amount_written, refusal_in_words
-from approvals.web import bells
+from approvals.web import ringing
 from approvals.web.account import notifications
 from approvals.web.requests import roles_of_request
 from approvals.web.sign_in import authentication
@@ -252,7 +252,7 @@ def _end(request: HttpRequest, **which: Any) -> HttpResponse:
     if not ended and "only" in which:
         raise Http404
     for key in ended:
-        bells.ring_session(key)
+        ringing.ring_session(key)
     messages.success(request, _("Signed out there."))
     return redirect("desk:account")
 
