@@ -121,12 +121,25 @@ class Watcher:
         try:
             while changed := list(self._due.pop(tenant, ())):
                 began = time.monotonic()
+                has_checked = await self._check_before_rows(tenant)
                 for reader, sockets in self._readers(tenant).items():
-                    await self._tell_all(sockets, tenant, changed, await _read(reader, changed))
+                    rows = await _read(reader, changed) if has_checked else None
+                    await self._tell_all(sockets, tenant, changed, rows)
                 pause = max(LEAST_PAUSE_S, 4 * (time.monotonic() - began))
                 await asyncio.sleep(min(pause, LONGEST_PAUSE_S))
         finally:
             del self.telling[tenant]
+
+    async def _check_before_rows(self, tenant: str) -> bool:
+        """Whoever fetches rows is checked at each request; whoever is sent them, too."""
+        sockets = [socket for socket in self.sockets if tenant in socket.tenants]
+        try:
+            async with asyncio.timeout(ROWS_WITHIN_S):
+                await check(sockets)
+        except Exception as failure:
+            logger.warning("open desks could not be checked, and get no rows: %r", failure)
+            return False
+        return True
 
     def _readers(self, tenant: str) -> dict[Reader, list[DeskSocket]]:
         readers: dict[Reader, list[DeskSocket]] = defaultdict(list)

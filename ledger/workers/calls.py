@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 QUEUES = frozenset({"commit", "roll_back", "compensate"})  # their jobs call tools
 
 
+JobName = tuple[str, str]  # the queue and the id
+
+
 class Subject(NamedTuple):
     tenant: str
     tool: str
@@ -34,7 +37,7 @@ class Calls:
         self._quarter, self._places = max(1, places // 4), places
         self._lane = Lane(name, places, shares=self._shares, daemon=True)
         self._lock = threading.Lock()
-        self._in_hand: dict[str, Job[None]] = {}
+        self._in_hand: dict[JobName, Job[None]] = {}
         self._is_closed = False
 
     def _shares(self, subject: Subject) -> Mapping[Hashable, float]:
@@ -47,31 +50,33 @@ class Calls:
         subjects = _subjects_of(work)
         for job_id, do in work.items():
             if job_id in subjects:
-                self._begin(f"{name} {job_id}", subjects[job_id], do)
+                self._begin((name, job_id), subjects[job_id], do)
             else:
                 do()  # which finds out that there is no such row, and says so
 
-    def _begin(self, job: str, subject: Subject, do: Callable[[], None]) -> None:
+    def _begin(self, job: JobName, subject: Subject, do: Callable[[], None]) -> None:
         with self._lock:
             if self._is_closed or job in self._in_hand:
                 return
             begun = self._in_hand[job] = self._lane.start(subject, do)
         begun.add_done_callback(lambda _: self._forget(job))
 
-    def _forget(self, job: str) -> None:
+    def _forget(self, job: JobName) -> None:
         with self._lock:
             self._in_hand.pop(job, None)
 
-    def stop(self) -> None:
-        """Begin nothing more, and wait for what has begun."""
+    def stop(self) -> list[JobName]:
+        """Begin nothing more, and wait for what has begun; returns what was waiting for a place."""
         with self._lock:
             self._is_closed = True
+            jobs = dict(self._in_hand)
         self._lane.empty_lines()
-        with self._lock:
-            left = {job: begun for job, begun in self._in_hand.items() if not begun.done()}
+        left = {job: begun for job, begun in jobs.items() if not begun.done()}
         if left:
-            logger.warning("stopping: waits for the jobs in hand, %s", ", ".join(left))
+            names = ", ".join(" ".join(job) for job in left)
+            logger.warning("stopping: waits for the jobs in hand, %s", names)
         wait(left.values())
+        return [job for job, begun in jobs.items() if begun.cancelled()]
 
 
 def _subjects_of(job_ids: Iterable[str]) -> dict[str, Subject]:

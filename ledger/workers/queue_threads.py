@@ -10,12 +10,13 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from django.db import connection
 from redis import RedisError
 
 from ledger.workers.calls import Calls
-from ledger.workers.queues import WarmWorker, worker_for
+from ledger.workers.queues import WarmWorker, put, worker_for
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +57,9 @@ class QueueThreads:
                 if not worker.is_free.is_set():
                     logger.warning("stopping: waits for the job in hand, %s", worker.in_hand)
                 worker.is_free.wait()
-        if self._calls is not None:
-            self._calls.stop()
+        for job in self._calls.stop() if self._calls is not None else ():
+            with suppress(RedisError):  # else the sweeper finds it
+                put(*job)
         for thread in self._workers:
             thread.join(max(0.0, leave_at - time.monotonic()))
 

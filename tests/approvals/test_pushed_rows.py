@@ -144,6 +144,18 @@ def test_what_changes_soon_after_is_told_together(as_bob, a_payment):
     assert {str(row.pk) for row in rows[1:]} <= set(message["changed"])
 
 
+def test_who_has_lost_the_role_unheard_gets_no_row(as_alice, as_bob, a_payment):
+    row = a_payment()
+
+    def lose_the_role() -> list[list[Any]]:
+        Membership.objects.filter(user__username="alice").delete()  # and no message of it
+        return [[row]]
+
+    [of_bob] = heard(as_alice, as_bob, act=lose_the_role)
+
+    assert f"row-{row.pk}" in of_bob["rows"]
+
+
 def test_without_the_rows_the_page_is_told_all_the_same(as_bob, a_payment, monkeypatch):
     def fail(*_: Any) -> Rows:
         raise RuntimeError("a template that fails")

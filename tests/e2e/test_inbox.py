@@ -301,3 +301,40 @@ def test_the_history_that_says_live_shows_what_is_decided_meanwhile(desk_of, ask
     approve(alice)
 
     expect(bob.locator("table.dense tbody tr").first).to_contain_text("re_", timeout=15_000)
+
+
+def test_a_new_row_and_its_number_come_without_a_request_but_to_a_filtered_list(desk_of, ask):
+    alice, bob = desk_of("alice"), desk_of("bob")
+    bob.get_by_role("combobox", name="Risk").select_option("HIGH")
+    expect(bob).to_have_url(re.compile("risk=HIGH"))
+    asked = {page: [] for page in (alice, bob)}
+    for page, addresses in asked.items():
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        page.on("request", lambda request, to=addresses: to.append(request.url))
+
+    told = ask()
+
+    for page in (alice, bob):
+        expect(row_of(page, told)).to_be_visible()
+    expect(alice).to_have_title(re.compile(r"^\(1\)"))
+    assert [url for url in asked[alice] if "/rows" in url] == []
+    assert [url for url in asked[bob] if f"/rows?id={told['transaction_id']}" in url]
+
+
+def test_of_one_that_takes_two_each_sees_whose_turn_it_is(desk_of, ask):
+    alice, bob = desk_of("alice"), desk_of("bob")
+    told = ask("terminate_cloud_instance", arguments={"instance_id": "i-4a1b", "reason": "idle"})
+    row = Transaction.objects.get(pk=told["transaction_id"])
+    for page in (alice, bob):
+        expect(row_of(page, told)).to_contain_text("0 of 2")
+
+    row_of(alice, told).locator("a").click()
+    alice.get_by_role("button", name=re.compile("Approve")).first.click()
+    alice.get_by_role("textbox", name=re.compile("Type")).fill("prod-import-01")
+    alice.keyboard.press("Enter")
+
+    until(lambda: row.decisions.count() == 1)
+    expect(row_of(bob, told)).to_contain_text("you next")
+    expect(row_of(bob, told)).to_have_attribute("data-group", "mine")
+    expect(row_of(alice, told)).to_have_attribute("data-group", "others")
+    expect(row_of(alice, told)).to_contain_text("Bob")

@@ -103,7 +103,8 @@ def test_a_stop_waits_for_what_is_at_work_and_begins_nothing_more(rows_of, work)
     at_work, waiting = rows_of("acme", "one", 2)
     begin(calls, work, [at_work, waiting])
     until(lambda: work.begun == [at_work])
-    stopping = threading.Thread(target=calls.stop)
+    put_back: list[tuple[str, str]] = []
+    stopping = threading.Thread(target=lambda: put_back.extend(calls.stop()))
 
     stopping.start()
     until(lambda: calls._is_closed)
@@ -114,6 +115,7 @@ def test_a_stop_waits_for_what_is_at_work_and_begins_nothing_more(rows_of, work)
 
     assert not stopping.is_alive()
     assert work.begun == [at_work]
+    assert put_back == [("commit", waiting)]
 
 
 def test_the_id_of_no_row_is_left_to_the_job(work):
