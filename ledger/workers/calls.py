@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from django.db import close_old_connections, connection
 
-from ledger.foundation.lanes import Job, Lane
+from ledger.foundation.lanes import Busy, Job, Lane
 from ledger.foundation.postgres import use_prepared_statements
 
 logger = logging.getLogger(__name__)
 
+MOST_WAITING = 10_000  # for one tool of a tenant
 QUEUES = frozenset({"commit", "roll_back", "compensate"})  # their jobs call tools
 
 
@@ -35,7 +36,9 @@ class Calls:
 
     def __init__(self, places: int, name: str = "calls") -> None:
         self._quarter, self._places = max(1, places // 4), places
-        self._lane = Lane(name, places, shares=self._shares, daemon=True)
+        self._lane = Lane(
+            name, places, shares=self._shares, most_waiting_of_one=MOST_WAITING, daemon=True
+        )
         self._lock = threading.Lock()
         self._in_hand: dict[JobName, Job[None]] = {}
         self._is_closed = False
@@ -58,7 +61,11 @@ class Calls:
         with self._lock:
             if self._is_closed or job in self._in_hand:
                 return
-            begun = self._in_hand[job] = self._lane.start(subject, do)
+            try:
+                begun = self._in_hand[job] = self._lane.start(subject, do)
+            except Busy:
+                logger.info("too many wait for %s of %s; the sweeper comes back to it", *subject)
+                return
         begun.add_done_callback(lambda _: self._forget(job))
 
     def _forget(self, job: JobName) -> None:

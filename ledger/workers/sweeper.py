@@ -10,13 +10,15 @@ from __future__ import annotations
 import logging
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from itertools import chain, islice, zip_longest
 from threading import Event as Flag, Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import django_rq
@@ -48,6 +50,7 @@ logger = logging.getLogger(__name__)
 K = TypeVar("K")
 
 BATCH = 1_000
+LOOKED_AT = 10  # times as many rows as are enqueued in a round
 # How old work must be before the sweeper enqueues it: the doorbell comes first.
 GRACE = timedelta(seconds=1)
 # Work in a queue that is not empty is enqueued again so often, in case its job was lost.
@@ -194,14 +197,15 @@ class Sweeper:
 
     def _enqueue_rows(self, name: str, *querysets: TransactionQuerySet) -> None:
         """Enqueue rows; those whose tool this process lacks only now and then."""
-        columns = ("pk", "tool", "tool_version")
-        rows_due = [row for rows in querysets for row in rows.values_list(*columns)[:BATCH]]
+        columns = ("pk", "tenant", "tool", "tool_version")
+        looked_at = LOOKED_AT * BATCH
+        rows_due = [row for rows in querysets for row in rows.values_list(*columns)[:looked_at]]
         elsewhere = {
             str(pk)
-            for pk, tool, version in rows_due
+            for pk, _, tool, version in rows_due
             if version is None and tool not in contracts.tools
         }
-        self._enqueue_due(name, [pk for pk, *_ in rows_due], elsewhere)
+        self._enqueue_due(name, _in_turns(rows_due, BATCH), elsewhere)
 
     def _enqueue_due(
         self, name: str, subjects: Iterable[object], elsewhere: Container[str] = ()
@@ -289,6 +293,16 @@ def let_go_of_unused_permits() -> None:
 def _approved_and_unclaimed() -> TransactionQuerySet:
     unclaimed = Transaction.objects.for_workers().begun_by_nobody()
     return unclaimed.filter(decided_at__lte=Now() - GRACE).order_by("decided_at")
+
+
+def _in_turns(rows: Iterable[tuple[UUID, str, str, Any]], most: int) -> list[UUID]:
+    """At most so many of them, one of each tool of a tenant in turn: a tool that hangs, for which
+    many wait, hides no other."""
+    lines: dict[tuple[str, str], list[UUID]] = defaultdict(list)
+    for pk, tenant, tool, _ in rows:
+        lines[tenant, tool].append(pk)
+    turns = chain.from_iterable(zip_longest(*lines.values()))
+    return list(islice((pk for pk in turns if pk is not None), most))
 
 
 def _ids(rows: TransactionQuerySet) -> list[UUID]:

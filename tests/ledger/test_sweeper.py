@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.utils import timezone
 
-from ledger.models import SweeperLease
+from ledger.models import SweeperLease, Transaction
 from ledger.states import State
 from ledger.workers import leadership, queues, sweeper
 from ledger.workers.leadership import Leadership, LeaseLost
@@ -153,6 +153,21 @@ def test_without_redis_a_job_in_hand_is_not_begun_again_in_each_round(monkeypatc
     may_end.set()
     until(lambda: not working._in_hand, what="all are done")
     assert sorted(begun) == sorted(subjects)
+
+
+def test_a_tool_for_which_many_wait_hides_no_other_from_the_workers(a_payment, alice, monkeypatch):
+    monkeypatch.setattr(sweeper, "BATCH", 4)
+    monkeypatch.setattr(sweeper, "GRACE", timedelta(0))
+    rows = [a_payment() for _ in range(6)] + [propose("scuttle", rocket="r-1")]
+    for row in rows:
+        Transaction.objects.filter(pk=row.pk).update(state="approved", decided_at=Now())
+    enqueued: list[str] = []
+    monkeypatch.setattr(sweeper, "enqueue", lambda _, job_id: enqueued.append(job_id))
+
+    Sweeper()._enqueue_work()
+
+    assert len(enqueued) == 4
+    assert str(rows[-1].pk) in enqueued
 
 
 def test_operators_are_warned_when_no_sweeper_runs(as_olga, as_alice):
