@@ -37,7 +37,7 @@ def reseal(subject: UUID, **first_says: object) -> None:
     ``first_says`` changes the details of its first event on the way.
     """
     seq, previous, state = 1, "", ""
-    for link in sign_offs.links_of(subject):
+    for link in sign_offs.links_of(UUID(str(subject))):
         details = canonical({**link.says, **first_says}).decode() if seq == 1 else link.details
         link = link._replace(
             seq=seq,

@@ -98,11 +98,11 @@ async def bells() -> AsyncIterator[None]:
                 await ringing._send({"acme": [("a", 7)]})
                 await asyncio.sleep(0.001)
 
-    ringing = asyncio.create_task(ring())
+    task = asyncio.create_task(ring())
     yield
-    while not ringing.done():
-        ringing.cancel()
-        await asyncio.wait([ringing], timeout=0.1)
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=0.1)
 
 
 async def ends(work: Work, nth: int, *, is_over: bool) -> bool:
