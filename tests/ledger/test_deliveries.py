@@ -143,6 +143,9 @@ def test_a_worker_takes_the_queues_that_it_is_told_the_urgent_ones_first(
     at_once = threading.Event()
     at_once.set()
     monkeypatch.setattr(work.stopping, "on_signals", lambda: at_once)
+    # What changes this process for good.
+    monkeypatch.setattr(work.sessions, "bound", lambda *_, **__: None)
+    monkeypatch.setattr(work.doorbell, "ring_in_background", lambda: None)
     monkeypatch.setattr(work.Courier, "start", lambda courier: started.append(["deliver"]))
     monkeypatch.setattr(work.Courier, "stop", lambda courier, leave_at: None)
     monkeypatch.setattr(work.QueueThreads, "start", lambda threads: started.append(threads.names))
