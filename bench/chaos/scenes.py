@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from bench.chaos.storm import Storm
 from tests.faults import is_frozen, thaw
 
 SOON_S = 30.0
+SESSION_WAIT_S = 4.0  # more than a worker waits for a session of its pool
 STAND_AT = "CHAOS_STAND_AT"  # a crash point at which a worker stops itself, once
 
 
@@ -102,6 +104,7 @@ def the_answer_comes_while_the_database_is_away(stage: Stage) -> None:
     with stage.fault("PostgreSQL absent", 4):
         stage.here.programs["postgres"].down()
         until(lambda: _answered(stage, wire), SOON_S, "the outside has answered")
+        time.sleep(SESSION_WAIT_S)
         stage.here.programs["postgres"].up()
     stage.here.mood("", 0)
 
