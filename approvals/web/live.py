@@ -44,7 +44,8 @@ BEAT_S = 10.0  # between two signs of life; a page that hears none for 25 s is n
 SLOW_S = 20.0  # for which a page may leave a message unread
 TOLD_AT_ONCE = 100  # sockets: to tell thousands takes most of a second
 MOST_IDS = 200  # in one message; the browser then asks for the whole list
-# What changes soon after a message is told together: within four times what that took.
+# Between two messages to a tenant's desks; what changes meanwhile is told together. The pause is
+# four times as long as the last message took, within these bounds.
 LEAST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.5
 ROWS_WITHIN_S = 2.0  # else the pages ask for them
 

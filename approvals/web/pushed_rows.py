@@ -1,7 +1,7 @@
 """Rows for many open desks, rendered once for all whose pages show the same.
 
-What a row is to somebody depends on their roles. The few with whom it has to do otherwise, because
-they have voted, say, or keep its agent, fetch theirs.
+For most people a row depends on their roles alone. Whoever is involved otherwise (has voted, keeps
+its agent) fetches it; see ``inbox.involved``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOBODY = "user:0"  # has roles, and nothing to do with any row
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """All that rows depend on but the person, so that it is the same for many."""
+    """Everything that rows depend on, apart from the person: the same for many."""
 
     tenants: frozenset[str]
     roles: frozenset[tuple[str, frozenset[str]]]

@@ -151,7 +151,10 @@ class _Judged:
 
 
 def _judge(case: Case | None, vote: _Vote) -> _Judged:
-    """Reads no more than ``case``, but for a policy that is cited and for a tool of another."""
+    """Decide by ``case`` whether the vote counts, and what it moves. Raises what ``decide`` raises.
+
+    Queries only for a policy that is cited, and whether a registered tool is held.
+    """
     if case is None or not _is_open_for(case.row, vote):
         raise NotPossible()
     row, first = case.row, case.links[0]
