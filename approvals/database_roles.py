@@ -67,6 +67,7 @@ RIGHTS = {
     "ledger_mcpupstream": CHANGE,
     "ledger_upstreamtool": CHANGE,
     "ledger_watched": CHANGE,
+    "ledger_silentaddress": CHANGE,
     "ledger_agenttoken": CHANGE,
     "ledger_owner": CHANGE,
     "ledger_limitrefusal": CHANGE,

@@ -379,6 +379,12 @@ class PlansBusy(LedgerError):
     retry_after_s = 2
 
 
+class AddressSilent(PlansBusy):
+    code = "address_silent"
+    title = Sentence("The tool's service does not answer")
+    retry_after_s = 10
+
+
 class PermitsOff(LedgerError):
     code = "permits_off"
     status = 503

@@ -16,6 +16,7 @@ from approvals.metrics.infrastructure import infrastructure
 from approvals.metrics.metric import Metric, Tenants
 from approvals.metrics.subjects import (
     buses,
+    calls,
     elsewhere,
     limits,
     retention,
@@ -33,6 +34,7 @@ SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     tasks,
     buses,
     elsewhere,
+    calls,
     retention,
     limits,
     infrastructure,

@@ -23,6 +23,7 @@ from approvals.metrics.metric import (
     single,
     within,
 )
+from ledger.execution import late_calls
 from ledger.models import (
     Event,
     LimitRefusal,
@@ -33,6 +34,7 @@ from ledger.models import (
 )
 from ledger.proof import retention as transaction_retention
 from ledger.states import OPEN, EventKind, State
+from ledger.tools import silent_addresses
 
 MOST_REFUSALS = 200  # series; each limit of each tenant has one
 MOST_CARD_VERSIONS = 10  # with a series of their own
@@ -174,6 +176,23 @@ def elsewhere(tenants: Tenants) -> Iterator[Metric]:
     for kind, label, rows in (("mcp_server", "server", servers), ("http_tool", "tool", tools)):
         failing = [(f"{tenant}/{name}", bool(why)) for tenant, name, why in rows]
         yield labelled(f"assent_{kind}_failing", "1: its last reading failed.", label, failing)
+
+
+def calls(tenants: Tenants) -> Iterator[Metric]:
+    late: dict[tuple[tuple[str, str], ...], float] = {}
+    for each in late_calls(tenants):
+        for state, number in (("at_work", each.at_work), ("waiting", each.waiting)):
+            late[("state", state), ("tool", f"{each.tenant}/{each.tool}")] = number
+    yield Metric("assent_late_calls", "Calls signed off over 10 s ago, by tool.", late)
+    silences = within(silent_addresses.silences(), tenants)
+    yield Metric(
+        "assent_silent_addresses",
+        "Time-outs in a row of what is called once at a time.",
+        {
+            (("address", f"{row.tenant}/{row.address}"), ("calls", row.calls)): float(row.timeouts)
+            for row in silences
+        },
+    )
 
 
 def retention(tenants: Tenants) -> Iterator[Metric]:

@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         "any tool is run again",
         "ledger/execution/doubt.py",
-        "not contract.retry_safe or ",
+        "contract.retry_safe and ",
         "",
         scenes.the_answer_is_lost,
         "no operation took effect twice",

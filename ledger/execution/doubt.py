@@ -10,6 +10,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import states
+from ledger.contracts import Contract
 from ledger.execution.claims import run
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record_failure, record_receipt, try_advance
@@ -18,7 +19,7 @@ from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal
 from ledger.states import Reasons
-from ledger.tools import acts_itself, why_held
+from ledger.tools import acts_itself, silent_addresses, why_held
 from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import WorkColumns
 
@@ -98,15 +99,26 @@ def _claim_inquiry(transaction_id: UUID) -> Transaction | None:
 
 def _run_again_if_safe(lease: Lease) -> None:
     """Retry-safe tools run again with the same operation key; the others wait for a person."""
-    contract = lease.tool.contract if lease.tool else None
-    if contract is None or not contract.retry_safe or lease.row.attempts >= contract.retry.attempts:
-        if lease.tool is None or not lease.tool.has("find_receipt"):
+    tool = lease.tool
+    if tool is None or not _may_run_again(lease, tool.contract):
+        if tool is None or not tool.has("find_receipt"):
             Transaction.objects.in_doubt().filter(lease.holds, pk=lease.row.pk).update(
                 next_attempt_at=None
             )
         return
     if why_held(lease.row):
         return  # the tool would not be called, and an attempt would be lost
+    address = silent_addresses.address_of(lease.row.tenant, tool, "execute")
+    with silent_addresses.turn(address, tool.contract.timeout) as may_call:
+        if may_call:
+            _run_again(lease)
+
+
+def _may_run_again(lease: Lease, contract: Contract) -> bool:
+    return contract.retry_safe and lease.row.attempts < contract.retry.attempts
+
+
+def _run_again(lease: Lease) -> None:
     began = clock()
     row = try_advance(
         lease.row.pk,

@@ -19,6 +19,8 @@ from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease
 from ledger.states import Reasons
+from ledger.tools import silent_addresses
+from ledger.tools.silent_addresses import Address, is_silence
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +37,12 @@ class Unknown:
     """The tool did not return in time, or raised an exception that proves nothing.
 
     ``why`` may be read by everybody; ``detail`` is for operators, it may hold secrets.
+    ``is_silence`` if nobody answered in time.
     """
 
     why: str
     detail: str = ""
+    is_silence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,7 @@ class NotCalled:
 
     why: str
     may_be_called_again: bool = False
+    is_silence: bool = False
 
 
 Outcome = Done | Unknown | Nothing | NotCalled
@@ -80,7 +85,17 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
     except BaseException:
         call.abandon()
         raise
-    return call.outcome_or_abandon(f"No answer within {timeout}.")
+    outcome = call.outcome_or_abandon(f"No answer within {timeout}.")
+    _note(silent_addresses.address_of(lease.row.tenant, lease.tool, role), outcome)
+    return outcome
+
+
+def _note(address: Address, outcome: Outcome) -> None:
+    match outcome:
+        case Unknown(is_silence=True) | NotCalled(is_silence=True):
+            silent_addresses.note(address, is_silence=True)
+        case Done() | Unknown() | Nothing():
+            silent_addresses.note(address, is_silence=False)
 
 
 def _wait_for(call: _Call, seconds: float) -> None:
@@ -128,7 +143,7 @@ class _Call:
     def outcome_or_abandon(self, why: str) -> Outcome:
         with self._lock:
             self._is_abandoned = self._outcome is None
-            return self._outcome or Unknown(why)
+            return self._outcome or Unknown(why, is_silence=True)
 
     def abandon(self) -> None:
         """Stop waiting. An outcome that has come meanwhile is reported from here."""
@@ -158,12 +173,12 @@ def _outcome_of(lease: Lease, role: Role) -> Outcome:
     try:
         value = tool.run(role, arguments, lease.context(is_leased=is_leased))
     except NothingHappenedYet as refusal:
-        return NotCalled(clean(str(refusal)), may_be_called_again=True)
+        return NotCalled(clean(str(refusal)), True, is_silence(refusal))
     except NothingHappened as refusal:
         return Nothing(clean(str(refusal)))
     except MayHaveHappened as answer:
         text = clean(str(answer))
-        return Unknown(Reasons.TOOL_SAID(text=text), text)
+        return Unknown(Reasons.TOOL_SAID(text=text), text, is_silence(answer))
     except Exception as failure:
         return _unknown(lease, role, failure)
     crash_points.reach(f"after {role}")
@@ -176,5 +191,7 @@ def _unknown(lease: Lease, role: Role, failure: Exception) -> Unknown:
     logger.warning("%s of %s raised, error %s", role, lease.row.pk, error_id, exc_info=True)
     kind = clean(type(failure).__name__, most=100)
     return Unknown(
-        Reasons.TOOL_RAISED(kind=kind, number=f"error {error_id}"), clean(f"{kind}: {failure}")
+        Reasons.TOOL_RAISED(kind=kind, number=f"error {error_id}"),
+        clean(f"{kind}: {failure}"),
+        is_silence(failure),
     )

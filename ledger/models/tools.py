@@ -72,6 +72,40 @@ class ToolVersion(models.Model):
         return f"{self.name} {self.sha256[:8]}"
 
 
+class SilentAddress(models.Model):
+    """An address whose last calls all timed out.
+
+    Written by ``ledger.tools.silent_addresses`` only.
+    """
+
+    IN_A_ROW = 3  # time-outs; from then on one call at a time is made
+
+    tenant = models.CharField(max_length=63)
+    address = models.CharField(max_length=300, help_text="Host and port, program, or function.")
+    acts = models.BooleanField(help_text="Of calls with an effect; else plans and look-ups.")
+    timeouts = models.PositiveIntegerField(db_default=1, help_text="In a row.")
+    since = models.DateTimeField(db_default=Now())
+    last_at = models.DateTimeField(db_default=Now())
+    called_until = models.DateTimeField(
+        null=True, help_text="Until then one call finds out whether it answers."
+    )
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["tenant", "address", "acts"], name="ledger_silentaddress_one"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.address} of {self.tenant}"
+
+    @property
+    def calls(self) -> str:
+        """``acting``, or ``asking`` for plans, look-ups and readings."""
+        return "acting" if self.acts else "asking"
+
+
 class CredentialKind(models.TextChoices):
     HEADER = "header", "a header"
     CLIENT_CERTIFICATE = "client_certificate", "a client certificate"

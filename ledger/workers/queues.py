@@ -209,37 +209,39 @@ class WarmWorker(SimpleWorker):
             self.set_state(WorkerStatus.IDLE)
 
     def _begin(self, job: Job, queue: Queue) -> None:
-        work = partial(run, queue.name, job.id)
-        if self.calls is not None and queue.name in calls.QUEUES:
-            assert isinstance(queue, IdQueue)
-            work = partial(self._begin_calls, self.calls, [job, *queue.take(TAKEN_ALONG)], queue)
-        self._run(job, queue, work)
+        if self.calls is None or queue.name not in calls.QUEUES:
+            self._run([job], queue, partial(run, queue.name, job.id))
+            return
+        assert isinstance(queue, IdQueue)
+        jobs = [job, *queue.take(TAKEN_ALONG)]
+        self._run(jobs, queue, partial(self._begin_calls, self.calls, jobs, queue))
 
     def _begin_calls(self, calls: Calls, jobs: Sequence[Job], queue: Queue) -> None:
         work = {job.id: partial(run, queue.name, job.id) for job in jobs}
         calls.begin_each(
-            queue.name, {job.id: partial(self._run, job, queue, work[job.id]) for job in jobs}
+            queue.name, {job.id: partial(self._run, [job], queue, work[job.id]) for job in jobs}
         )
 
-    def _run(self, job: Job, queue: Queue, work: Callable[[], None]) -> None:
+    def _run(self, jobs: Sequence[Job], queue: Queue, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception as failure:
             if isinstance(failure, CONNECTION_LOST) and not connection.is_usable():
-                self._put_back(job, queue, failure)
+                self._put_back(jobs, queue, failure)
             else:
-                logger.exception("%s %s failed", queue.name, job.id)
-                self._list_as_failed(job, queue, failure)
+                logger.exception("%s %s failed", queue.name, ", ".join(job.id for job in jobs))
+                for job in jobs:
+                    self._list_as_failed(job, queue, failure)
         else:
             self._outages = 0
             self._outage.is_over()
 
-    def _put_back(self, job: Job, queue: Queue, failure: Exception) -> None:
+    def _put_back(self, jobs: Sequence[Job], queue: Queue, failure: Exception) -> None:
         """Without the database a job is not a failed one: enqueue it again, and pause."""
         self._outages += 1
         self._outage.goes_on(failure)
         connection.close()
-        self.connection.rpush(queue.key, job.id)
+        self.connection.rpush(queue.key, *(job.id for job in jobs))
         self.stopping.wait(PAUSE.wait(self._outages).total_seconds())
 
     def _list_as_failed(self, job: Job, queue: Queue, failure: Exception) -> None:

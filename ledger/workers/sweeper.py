@@ -39,7 +39,7 @@ from ledger.proof import retention
 from ledger.proof.log import keeper
 from ledger.reporting.usage import count_events
 from ledger.states import State
-from ledger.tools import tool_version
+from ledger.tools import silent_addresses, tool_version
 from ledger.tools.permits import PermitTool
 from ledger.transactions import coordinator
 from ledger.workers import calls, leadership, queues
@@ -162,6 +162,7 @@ class Sweeper:
             *_further_steps,
             retention.erase_due,
             prune_refusals,
+            silent_addresses.forget_old,
             count_events,
             self._log.round,
         ]

@@ -10,9 +10,9 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from ledger import four_eyes
-from ledger.models import ChangeRequest, RegisteredTool, Tenant, ToolVersion
+from ledger.models import ChangeRequest, RegisteredTool, SilentAddress, Tenant, ToolVersion
 from ledger.principals import Surface
-from ledger.tools import manifests, registrations
+from ledger.tools import manifests, registrations, silent_addresses, tool_version
 from ledger.tools.manifests import Manifest, ManifestRefused
 from ledger.tools.registrations import Refused, loosened
 
@@ -171,6 +171,15 @@ def standing(row: RegisteredTool) -> str:
     if waiting_for(row):
         return _("a change waits for a second operator")
     return _("agents may propose it")
+
+
+def silences_of(row: RegisteredTool) -> list[SilentAddress]:
+    """The silences of the service that carries it out."""
+    tool = tool_version(row.tenant_id, row.name, row.version)
+    if tool is None:
+        return []
+    of_tenant = silent_addresses.silences().filter(tenant=row.tenant_id)
+    return list(of_tenant.filter(address=tool.runs_at or tool.name))
 
 
 def _kept(row: RegisteredTool) -> dict[str, Any]:

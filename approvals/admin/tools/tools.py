@@ -21,6 +21,7 @@ from approvals.presentation import refusal_and_hint
 from ledger import four_eyes
 from ledger.admin.base import ReadOnly
 from ledger.errors import LedgerError
+from ledger.execution import late_calls
 from ledger.models import ChangeRequest, RegisteredTool, Tenant
 from ledger.tools import NotPinned, manifests, registrations
 from ledger.tools.manifests import ManifestRefused
@@ -121,6 +122,8 @@ class RegisteredToolAdmin(ReadOnly, OwnRowPages):
             kind=tool_pages.kind_of(row),
             versions=tool_pages.versions_of(row),
             waiting=tool_pages.waiting_for(row),
+            silences=tool_pages.silences_of(row),
+            late_calls=late_calls([row.tenant_id], row.name),
             may_change=row.tenant_id in operated_by(request),
         )
 

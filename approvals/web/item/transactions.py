@@ -43,7 +43,7 @@ from ledger.models import Event, Transaction
 from ledger.principals import Surface
 from ledger.reporting.usage import usual_of
 from ledger.states import EventKind, State
-from ledger.tools import why_held
+from ledger.tools import silent_addresses, why_held
 
 WANTED: dict[Callable[..., Transaction], str] = {
     decisions.approve: EventKind.APPROVED,
@@ -161,6 +161,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "may_reject": may_decide or policies.may_reject(row, principal, roles, now),
         "line": state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,
+        "silence": silent_addresses.silence_of(row),
         "held": why_held(row) if row.state == State.PREPARED else "",
         "is_irreversible": policies.is_irreversible(row),
         "confirmation_word": confirmation_word(row),

@@ -27,7 +27,9 @@ from approvals.desk.operations import (
 from approvals.models import Role
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
+from ledger.execution import late_calls
 from ledger.models import Delivery, DeliveryState, RegisteredTool
+from ledger.tools import silent_addresses
 
 SHOWN = 50
 
@@ -70,6 +72,8 @@ def operations(request: HttpRequest) -> HttpResponse:
         "checkpoints_late_after_s": 2 * settings.CHECKPOINT_EVERY_S,
         "full_agents": agents_near_a_limit(tenants),
         "refusals": recent_refusals(tenants),
+        "silences": list(silent_addresses.silences().filter(tenant__in=tenants)),
+        "late_calls": late_calls(tenants),
         "remotes": list(remotes.order_by("agent__slug")),
         "buses": _buses(tenants),
         "elsewhere": _elsewhere(tenants),

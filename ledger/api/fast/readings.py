@@ -21,16 +21,15 @@ from ledger.contracts.results import clean
 from ledger.foundation.characters import without_nul
 from ledger.foundation.lanes import Lane
 from ledger.models import Reading
+from ledger.tools import silent_addresses
+from ledger.tools.silent_addresses import Address
 
 logger = logging.getLogger(__name__)
 MOST_OF_ONE = 4
 
 
-class TooManyAtOnce(Exception):
-    """Others call the tool, and none has come back in time."""
-
-    def __init__(self) -> None:
-        super().__init__(f"{MOST_OF_ONE} calls of it have not come back.")
+class NotCalled(Exception):
+    """Others call the tool, or its address, and none has come back in time."""
 
 
 # Calls of one tool at once in this process, those included that are not waited for any more: a
@@ -40,7 +39,7 @@ _lane = Lane(
     math.inf,
     most_of_one=MOST_OF_ONE,
     within=1.0,
-    refusal=TooManyAtOnce,
+    refusal=partial(NotCalled, f"{MOST_OF_ONE} calls of it have not come back."),
     daemon=True,
 )
 
@@ -66,6 +65,8 @@ def read_with(caller: Caller, tool: ReadonlyTool, arguments: Any) -> tuple[UUID,
         logger.warning("%s failed", tool.name, exc_info=True)
         is_for_agents = isinstance(failure, NothingHappened | MayHaveHappened)
         says = f" It says: {clean(str(failure))}" if is_for_agents else ""
+        if isinstance(failure, NotCalled):
+            says = f" It was not called now. {failure}"
         reading.error = without_nul(f"{type(failure).__name__}: {failure}"[:2000])
         reading.save()
         raise ToolFailed(f"{tool.name} did not answer.{says}") from failure
@@ -75,8 +76,29 @@ def read_with(caller: Caller, tool: ReadonlyTool, arguments: Any) -> tuple[UUID,
 
 
 def _in_time(tenant: str, tool: ReadonlyTool, arguments: BaseModel) -> Any:
-    """The tool's result. Raises ``TimeoutError, TooManyAtOnce``. Who waits here has no session."""
+    """The tool's result. Raises ``TimeoutError, NotCalled``. Who waits here has no session."""
     if connection.settings_dict["OPTIONS"].get("pool") and not connection.in_atomic_block:
         connection.close()  # back to the pool
-    timeout = tool.timeout.total_seconds()
-    return _lane.run_sync((tenant, tool.name), partial(tool.read, arguments), timeout=timeout)
+    address = silent_addresses.address_of(tenant, tool, None)
+    silent_addresses.read()
+    with silent_addresses.turn(address, tool.timeout) as may_call:
+        if not may_call:
+            raise NotCalled("One call at a time finds out whether it answers again.")
+        result = _noted(address, tenant, tool, arguments)
+    return result
+
+
+def _noted(address: Address, tenant: str, tool: ReadonlyTool, arguments: BaseModel) -> Any:
+    try:
+        result = _lane.run_sync(
+            (tenant, tool.name),
+            partial(tool.read, arguments),
+            timeout=tool.timeout.total_seconds(),
+        )
+    except NotCalled:
+        raise
+    except Exception as failure:
+        silent_addresses.note(address, silent_addresses.is_silence(failure))
+        raise
+    silent_addresses.note(address, is_silence=False)
+    return result

@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -19,6 +19,7 @@ from django.db.transaction import atomic
 from ledger import states
 from ledger.contracts import Context, RequiredApprover, Tool
 from ledger.errors import (
+    AddressSilent,
     CanceledBefore,
     IdempotencyKeyReused,
     InProgress,
@@ -37,7 +38,7 @@ from ledger.limits.stocks import Places
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
 from ledger.principals import Principal, Surface
 from ledger.states import Move, State
-from ledger.tools import refuse_held
+from ledger.tools import refuse_held, silent_addresses
 from ledger.transactions.decisions import approve_by_policy
 from ledger.transactions.prepare import plan_pool
 from ledger.transactions.prepare.abandoned_plans import abandon
@@ -90,7 +91,7 @@ def prepare(
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
     ToolHeld, InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict,
-    PlanFailed, PlanRefused, PlansBusy, PlanTimedOut``.
+    PlanFailed, PlanRefused, PlansBusy, AddressSilent, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render, tool=tool)
     with admitted(request) as admission:
@@ -237,7 +238,29 @@ def _planned(
             _release(request, row, only_by_row=True)
 
     place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
-    return plan_pool.run(call, place, context.timeout, release)
+    with _in_turn(request, context.timeout):
+        return plan_pool.run(call, place, context.timeout, release)
+
+
+@contextmanager
+def _in_turn(request: Request, timeout: timedelta) -> Iterator[None]:
+    """Raises ``AddressSilent`` while another plan finds out whether the address answers."""
+    address = silent_addresses.address_of(request.tenant, request.tool, "plan")
+    silent_addresses.read()
+    with silent_addresses.turn(address, timeout) as may_call:
+        if not may_call:
+            raise AddressSilent(
+                f"{address.address} does not answer; one plan at a time finds out if it does again."
+            )
+        try:
+            yield
+        except (LimitReached, PlansBusy, InProgress):
+            raise  # it was not asked
+        except Exception as failure:
+            is_late = isinstance(failure, PlanTimedOut)
+            silent_addresses.note(address, is_late or silent_addresses.is_silence(failure))
+            raise
+    silent_addresses.note(address, is_silence=False)
 
 
 def _release(request: Request, row: Transaction, *, only_by_row: bool) -> None:
