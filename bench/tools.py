@@ -33,7 +33,7 @@ def _plan(name: str) -> Plan:
     receipt="receipt",
     risk_level="LOW",
     consequence_level="IRREVERSIBLE",
-    timeout=timedelta(minutes=10),
+    timeout=timedelta(minutes=1),
 )
 def hanging(name: str) -> dict[str, Any]:
     """Answers when nobody waits any more."""

@@ -65,6 +65,9 @@ class Reasons:
         "silent_agent", "Its agent fell silent after it had redeemed the permit."
     )
     ATTEMPT = StandardReason("attempt", "Attempt {number} with the same operation key.")
+    NOT_DONE_IN_TIME = StandardReason(
+        "not_done_in_time", "The tool accepted it, and did not do it in time."
+    )
     LATE_FROM_WORKER = StandardReason(
         "late_from_worker",
         "A worker brought this receipt after the transaction had been settled.",

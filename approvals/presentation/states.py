@@ -58,6 +58,7 @@ BY_ITS_AGENT = {
     State.APPROVED: gettext_noop("Its agent may now carry it out, with a permit."),
     State.COMMITTING: gettext_noop("Its agent is carrying it out."),
 }
+ACCEPTED = gettext_noop("Its service has accepted it, and is asked until it is done.")
 ENDINGS = {
     Ending.REJECTED: gettext_noop("Rejected by {name}"),
     Ending.EXPIRED: gettext_noop("Expired: nobody decided in time"),
@@ -101,6 +102,8 @@ def outcome_label(row: Transaction) -> str:
 
 
 def state_sentence(row: Transaction) -> str:
+    if row.is_accepted:
+        return _(ACCEPTED)
     by_its_agent = BY_ITS_AGENT.get(State(row.state))
     if by_its_agent and acts_itself(row):
         return _(by_its_agent)

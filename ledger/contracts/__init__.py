@@ -22,6 +22,7 @@ A tool that runs elsewhere is a further class beside ``Tool``, with its own ``ru
 from __future__ import annotations
 
 from ledger.contracts.contract import (
+    LONGEST_CALL,
     LONGEST_RETENTION,
     ConsequenceLevel,
     Contract,
@@ -35,6 +36,7 @@ from ledger.contracts.plan import (
     CURRENCIES,
     Context,
     MayHaveHappened,
+    NotDoneYet,
     NothingHappened,
     NothingHappenedYet,
     Plan,
@@ -51,12 +53,14 @@ from ledger.contracts.tool import ReadonlyTool, Role, Tool
 
 __all__ = [
     "CURRENCIES",
+    "LONGEST_CALL",
     "LONGEST_RETENTION",
     "RESERVED",
     "ConsequenceLevel",
     "Context",
     "Contract",
     "MayHaveHappened",
+    "NotDoneYet",
     "NothingHappened",
     "NothingHappenedYet",
     "Plan",

@@ -45,6 +45,9 @@ class Retry:
     longest: timedelta = timedelta(minutes=5)
 
 
+# One call takes at most so long. What takes longer the tool accepts, and is asked for again.
+LONGEST_CALL = timedelta(seconds=60)
+
 # Copied into a transaction when it is prepared, and sealed: later edits of the tool do not count.
 _SEALED = {"is_sealed": True}
 # Not part of what is published of a tool.
@@ -61,7 +64,8 @@ class Contract:
 
     # The service that owns the tool; its team is told of what goes wrong.
     owner_service: str = field(default="", metadata=_SEALED)
-    # Longest time that one call may take.
+    # Longest time that one call may take. Over ``LONGEST_CALL``: that it may take until what was
+    # accepted (``NotDoneYet``) is done.
     timeout: timedelta = timedelta(seconds=30)
     risk_level: RiskLevel | str = field(default=RiskLevel.HIGH, metadata=_SEALED)
     required_approver: RequiredApprover | str = field(
@@ -112,6 +116,11 @@ class Contract:
         }
         for name, level in levels.items():
             object.__setattr__(self, name, level(getattr(self, name)))
+
+    @property
+    def call_timeout(self) -> timedelta:
+        """Longest time that one call may take."""
+        return min(self.timeout, LONGEST_CALL)
 
     def sealed_terms(self) -> dict[str, Any]:
         """The fields that each transaction keeps, by the names of its columns."""

@@ -14,6 +14,7 @@ from babel.numbers import get_currency_precision, list_currencies
 from ledger.contracts.arguments import SUMMARY_MAX
 from ledger.errors import InvalidRequest
 
+LONGEST_PAUSE = timedelta(minutes=5)  # between two questions
 CURRENCIES = frozenset(list_currencies())  # ISO 4217, the withdrawn ones included
 AMOUNT_MAX = Decimal(10) ** 14
 
@@ -33,6 +34,23 @@ class MayHaveHappened(Exception):
     The text reaches the agent and the desk, as the tool's own words. Of any other exception they
     get the name and a number: what it says may hold secrets.
     """
+
+
+class NotDoneYet(MayHaveHappened):
+    """Raised by a tool that has accepted the operation and does it later.
+
+    Until its contract's ``timeout`` is over, ``find_receipt`` is asked what became of it, the first
+    time after ``after``; it may raise this again. Without ``find_receipt`` it is in doubt.
+    """
+
+    def __init__(
+        self,
+        text: str = "It accepted the operation, and has not done it yet.",
+        *,
+        after: timedelta = timedelta(seconds=1),
+    ) -> None:
+        super().__init__(text)
+        self.after = max(min(after, LONGEST_PAUSE), timedelta(0))
 
 
 class NothingHappenedYet(NothingHappened):

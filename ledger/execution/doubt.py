@@ -14,7 +14,7 @@ from ledger.contracts import Contract
 from ledger.execution.claims import run
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record_failure, record_receipt, try_advance
-from ledger.execution.tool_calls import Done, Nothing, Outcome, call_tool
+from ledger.execution.tool_calls import Accepted, Done, Nothing, Outcome, call_tool
 from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction
 from ledger.principals import SWEEPER, Principal
@@ -75,6 +75,8 @@ def inquire(transaction_id: UUID) -> None:
             record_receipt(lease, value)
         case Nothing(why):
             record_failure(lease, why)
+        case Accepted():
+            pass  # it is being done: the next inquiry asks again
         case _:
             _run_again_if_safe(lease)
 
@@ -109,7 +111,7 @@ def _run_again_if_safe(lease: Lease) -> None:
     if why_held(lease.row):
         return  # the tool would not be called, and an attempt would be lost
     address = silent_addresses.address_of(lease.row.tenant, tool, "execute")
-    with silent_addresses.turn(address, tool.contract.timeout) as may_call:
+    with silent_addresses.turn(address, tool.contract.call_timeout) as may_call:
         if may_call:
             _run_again(lease)
 

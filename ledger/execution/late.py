@@ -29,15 +29,16 @@ class LateCalls:
 
 def late_calls(tenants: Iterable[str] | None = None, tool: str | None = None) -> list[LateCalls]:
     """The oldest first; of all tenants and tools where none are named."""
+    is_at_work = Q(state=State.COMMITTING, lease_expires_at__isnull=False)
     rows = Transaction.objects.for_workers().filter(
-        state__in=[State.APPROVED, State.COMMITTING], decided_at__lte=Now() - LATE_AFTER
+        Q(state=State.APPROVED) | is_at_work, decided_at__lte=Now() - LATE_AFTER
     )
     if tenants is not None:
         rows = rows.filter(tenant__in=tenants)
     if tool is not None:
         rows = rows.filter(tool=tool)
     counted = rows.values_list("tenant", "tool").annotate(
-        at_work=Count("pk", filter=Q(state=State.COMMITTING)),
+        at_work=Count("pk", filter=is_at_work),
         waiting=Count("pk", filter=Q(state=State.APPROVED)),
         oldest=Min("decided_at"),
     )

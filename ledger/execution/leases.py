@@ -82,7 +82,7 @@ class Lease:
             transaction_id=row.pk,
             tenant=row.tenant,
             operation_key=row.operation_key,
-            timeout=self.tool.contract.timeout if self.tool else timedelta(seconds=30),
+            timeout=self.tool.contract.call_timeout if self.tool else timedelta(seconds=30),
             held=row.held,
             receipt=row.receipt,
             result=row.result or {},

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeVar
 from uuid import UUID
 
 from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, connection
@@ -23,7 +23,7 @@ from ledger.contracts.results import NOTE, receipt_in, storable, web_address
 from ledger.errors import NotPossible
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease
-from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unknown
+from ledger.execution.tool_calls import Accepted, Done, NotCalled, Nothing, Outcome, Unknown
 from ledger.foundation.backoff import Backoff
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Principal, Surface
@@ -40,6 +40,8 @@ from ledger.transactions.transitions import (
 )
 
 logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 # How long a worker keeps trying to record an outcome while the database is away.
 RECORD_FOR_S = 600.0
@@ -59,6 +61,8 @@ def record(lease: Lease, outcome: Outcome) -> None:
             record_doubt(lease, why, detail)
         case NotCalled(why, may_be_called_again):
             _record_not_called(lease, why, may_be_called_again)
+        case Accepted(after):
+            record_accepted(lease, after)
     crash_points.reach("after record")
 
 
@@ -226,6 +230,16 @@ def record_doubt(lease: Lease, why: str, detail: str = "") -> None:
     through_outages(doubt, lease)
 
 
+def record_accepted(lease: Lease, after: timedelta) -> None:
+    """The tool does it later: no worker has it until it is asked for again, after so long."""
+    rows = Transaction.objects.filter(lease.holds, pk=lease.row.pk, state=State.COMMITTING)
+
+    def write() -> None:
+        rows.update(lease_expires_at=None, next_attempt_at=Now() + after)
+
+    through_outages(write, lease)
+
+
 def _record_not_called(lease: Lease, why: str, may_be_called_again: bool) -> None:
     """A failure if no earlier worker can have called the tool and another call is no use."""
     is_safe = lease.tool is not None and lease.tool.contract.retry_safe
@@ -271,9 +285,7 @@ def try_advance(
         return None
 
 
-def through_outages(
-    write: Callable[[], Transaction | None], lease: Lease, receipt: str = ""
-) -> Transaction | None:
+def through_outages(write: Callable[[], R], lease: Lease, receipt: str = "") -> R:
     """Call ``write`` until the database takes it, for up to ``RECORD_FOR_S``.
 
     Money may have moved, so the outcome must not be lost. If it ends without success, everything

@@ -13,7 +13,15 @@ from ledger import states
 from ledger.contracts.results import clean
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import through_outages, try_advance
-from ledger.execution.tool_calls import Done, NotCalled, Nothing, Outcome, Unknown, call_tool
+from ledger.execution.tool_calls import (
+    Accepted,
+    Done,
+    NotCalled,
+    Nothing,
+    Outcome,
+    Unknown,
+    call_tool,
+)
 from ledger.foundation.backoff import Backoff
 from ledger.models import Ending, Transaction
 from ledger.states import State
@@ -85,7 +93,7 @@ def _claim_work(transaction_id: UUID, state: State) -> Lease | None:
     return Lease(row, row.fencing_token, began)
 
 
-def _put_off(lease: Lease, outcome: Unknown | Nothing | NotCalled) -> None:
+def _put_off(lease: Lease, outcome: Unknown | Nothing | NotCalled | Accepted) -> None:
     """Try again after the back-off; from the third attempt on the desk shows it as stuck."""
     logger.warning("%s of %s did not succeed: %s", lease.row.state, lease.row.pk, outcome.why)
     Transaction.objects.filter(lease.holds, pk=lease.row.pk).update(

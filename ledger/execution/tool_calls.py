@@ -8,12 +8,20 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, connections
 
-from ledger.contracts import MayHaveHappened, NothingHappened, NothingHappenedYet, Role
+from ledger.contracts import (
+    MayHaveHappened,
+    NotDoneYet,
+    NothingHappened,
+    NothingHappenedYet,
+    Role,
+    Tool,
+)
 from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
@@ -61,7 +69,15 @@ class NotCalled:
     is_silence: bool = False
 
 
-Outcome = Done | Unknown | Nothing | NotCalled
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The tool will do it, or does it now: ask for it again after so long."""
+
+    after: timedelta
+    why: str = "It was accepted, and is not done yet."
+
+
+Outcome = Done | Unknown | Nothing | NotCalled | Accepted
 OnLateResult = Callable[[Lease, Outcome], None]
 
 QUICK_S = 0.05  # an answer within it costs no session
@@ -78,7 +94,7 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
         return Unknown(Reasons.NO_TOOL(tool=lease.row.tool))
     call = _Call(lease, role, on_late_result)
     thread = threading.Thread(target=call.make, name=f"{role} {lease.row.short_id}", daemon=True)
-    timeout = lease.tool.contract.timeout
+    timeout = lease.tool.contract.call_timeout
     try:
         thread.start()
         _wait_for(call, timeout.total_seconds())
@@ -94,7 +110,7 @@ def _note(address: Address, outcome: Outcome) -> None:
     match outcome:
         case Unknown(is_silence=True) | NotCalled(is_silence=True):
             silent_addresses.note(address, is_silence=True)
-        case Done() | Unknown() | Nothing():
+        case Done() | Unknown() | Nothing() | Accepted():
             silent_addresses.note(address, is_silence=False)
 
 
@@ -177,12 +193,18 @@ def _outcome_of(lease: Lease, role: Role) -> Outcome:
     except NothingHappened as refusal:
         return Nothing(clean(str(refusal)))
     except MayHaveHappened as answer:
+        if isinstance(answer, NotDoneYet) and _can_be_asked_for(tool, role):
+            return Accepted(answer.after)
         text = clean(str(answer))
         return Unknown(Reasons.TOOL_SAID(text=text), text, is_silence(answer))
     except Exception as failure:
         return _unknown(lease, role, failure)
     crash_points.reach(f"after {role}")
     return Done(value)
+
+
+def _can_be_asked_for(tool: Tool[Any, Any], role: Role) -> bool:
+    return role in {"execute", "find_receipt"} and tool.has("find_receipt")
 
 
 def _unknown(lease: Lease, role: Role, failure: Exception) -> Unknown:

@@ -81,6 +81,16 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         """In doubt, and past the back-off between two inquiries, by the database's clock."""
         return self.in_doubt().filter(next_attempt_at__lte=Now())
 
+    def accepted(self) -> TransactionQuerySet:
+        """Their tools have accepted them, and are asked for them until they are done."""
+        return self.filter(
+            state=State.COMMITTING, lease_expires_at=None, next_attempt_at__isnull=False
+        )
+
+    def accepted_due(self) -> TransactionQuerySet:
+        """To be asked for again, by the database's clock."""
+        return self.accepted().filter(next_attempt_at__lte=Now())
+
     def work_due(self, state: State) -> TransactionQuerySet:
         """In ``state``, leased to no worker and past its back-off, by the database's clock."""
         is_free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
@@ -315,6 +325,12 @@ class Transaction(models.Model):
     @property
     def is_final(self) -> bool:
         return self.state in FINAL
+
+    @property
+    def is_accepted(self) -> bool:
+        """As ``TransactionQuerySet.accepted()``."""
+        is_free = self.lease_expires_at is None and self.next_attempt_at is not None
+        return self.state == State.COMMITTING and is_free
 
     @property
     def financial_impact(self) -> dict[str, str] | None:

@@ -12,6 +12,7 @@ from django.db import DatabaseError
 
 from ledger import contracts, seals
 from ledger.contracts import (
+    LONGEST_CALL,
     LONGEST_RETENTION,
     ConsequenceLevel,
     Contract,
@@ -130,6 +131,12 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
         "E016",
         "it says what its compensation does, and has none.",
         "Attach .compensate, or leave compensation out.",
+    )
+    yield (
+        contract.timeout > LONGEST_CALL and not tool.has("find_receipt"),
+        "E020",
+        f"its timeout is over {LONGEST_CALL.total_seconds():g} s, and it cannot be asked again.",
+        "Raise NotDoneYet from what takes longer, and attach .find_receipt.",
     )
     in_sentence = set(contracts.key_fields(contract.compensation))
     spoken = set(tool.arguments_model.model_fields) | {"money"}

@@ -126,7 +126,7 @@ def _do_in_turn(call: Call, do: Callable[[], None]) -> None:
             do()
 
 
-_COLUMNS = ("id", "tenant", "tool", "tool_version", "state")
+_COLUMNS = ("id", "tenant", "tool", "tool_version", "state", "next_attempt_at")
 _BY_ID = f"SELECT {', '.join(_COLUMNS)} FROM ledger_transaction WHERE id = ANY (%s::uuid[])"
 
 
@@ -139,6 +139,6 @@ def _calls_of(job_ids: Iterable[str]) -> dict[str, Call]:
 
 def _call_of(row: Transaction) -> Call:
     tool = tool_of(row)
-    runs_at, timeout = (tool.runs_at, tool.contract.timeout) if tool else ("", timedelta(0))
+    runs_at, timeout = (tool.runs_at, tool.contract.call_timeout) if tool else ("", timedelta(0))
     subject = Subject(row.tenant, row.tool, runs_at)
     return Call(subject, silent_addresses.next_call_of(row), timeout)

@@ -189,7 +189,10 @@ class Sweeper:
             connection.close()
 
     def _enqueue_work(self) -> None:
-        self._enqueue_rows("commit", _approved_and_unclaimed(), Transaction.objects.inquiry_due())
+        rows = Transaction.objects
+        self._enqueue_rows(
+            "commit", _approved_and_unclaimed(), rows.inquiry_due(), rows.accepted_due()
+        )
         self._enqueue_rows("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
         self._enqueue_rows("compensate", Transaction.objects.work_due(State.COMPENSATING))
 

@@ -70,7 +70,7 @@ def test_operators_see_which_tools_calls_are_late(approved, as_olga):
     at_work, waiting, fresh = approved(), approved(), approved("order", item="rope")
     rows = Transaction.objects.filter(pk__in=[at_work.pk, waiting.pk])
     rows.update(decided_at=Now() - timedelta(seconds=60))
-    rows.filter(pk=at_work.pk).update(state="committing")
+    rows.filter(pk=at_work.pk).update(state="committing", lease_expires_at=Now())
 
     page = words(as_olga.get("/ops/"))
 

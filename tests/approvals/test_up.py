@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import psycopg
@@ -14,35 +12,6 @@ import pytest
 from approvals.local import embedded_services
 from approvals.local.database_passwords import as_role
 from approvals.local.management.commands import up
-from ledger import contracts
-from ledger.tools import manifests
-from ledger.tools.manifests import ManifestRefused
-from tests.http_tools.conftest import manifest
-
-
-def manifest_of(timeout_s: float) -> manifests.Manifest:
-    return manifests.read(manifest("https://payments.example", contract={"timeout_s": timeout_s}))
-
-
-def test_a_stop_waits_for_the_longest_call_that_a_manifest_may_ask_for():
-    longest = manifest_of(600).contract.contract().timeout.total_seconds()
-
-    assert up.longest_call_s() >= longest
-    with pytest.raises(ManifestRefused, match=r"contract\.timeout_s"):
-        manifest_of(601)
-
-
-def test_an_installation_without_tools_starts_too(monkeypatch):
-    monkeypatch.setattr(contracts, "tools", {})
-
-    assert up.longest_call_s() == 600
-
-
-def test_a_stop_waits_for_a_tool_of_this_installation_that_takes_longer(monkeypatch):
-    tool = contracts.tools["pay"]
-    monkeypatch.setattr(tool, "contract", replace(tool.contract, timeout=timedelta(hours=1)))
-
-    assert up.longest_call_s() == 3600
 
 
 def test_every_process_that_calls_tools_is_given_that_long():
@@ -50,7 +19,7 @@ def test_every_process_that_calls_tools_is_given_that_long():
     workers = [program for program in working if program.name.startswith("worker-")]
 
     assert len(workers) == 2
-    assert all(program.patience_s > up.longest_call_s() for program in workers)
+    assert all(program.patience_s > up.LONGEST_JOB_S for program in workers)
     others = [program for program in (*working, *asking) if program not in workers]
     assert all(program.patience_s < 60 for program in others)
 

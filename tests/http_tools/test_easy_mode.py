@@ -75,6 +75,7 @@ def test_everything_is_asked_of_one_address_and_signed(secret, service, register
     row = signed_off(alice)
 
     execution.commit(row.pk)
+    execution.commit(row.pk)
 
     row.refresh_from_db()
     assert (row.state, row.receipt) == ("committed", "re_7")

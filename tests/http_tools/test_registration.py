@@ -195,6 +195,11 @@ REFUSED = {
     ),
     "a ttl outside of its limits": (_of(ttl_s=1), "E008"),
     "no time for a call": (_of(timeout_s=0), "contract.timeout_s"),
+    "a call over a minute that nobody can ask for": (
+        manifest(ADDRESS, routes=[], contract={"timeout_s": 61}),
+        "contract.timeout_s",
+    ),
+    "a call over a day": (_of(timeout_s=86_401), "contract.timeout_s"),
     "a quorum that nobody reaches": (
         _of(quorum=2, required_approver="NONE", risk_level="LOW"),
         "E010",

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 from django.conf import settings
+from django.db.models.functions import Now
 
 from ledger import execution
 from ledger.errors import InvalidArguments, InvalidRequest, PlanFailed, PlanRefused, UnknownTool
@@ -18,9 +19,11 @@ from ledger.seals import intents
 from ledger.tools import catalogue, held_tools
 from ledger.tools.catalogue import tool_of
 from ledger.transactions import coordinator
+from ledger.workers.sweeper import Sweeper
 from tests.conftest import propose
 from tests.forgery import forge
 from tests.http_tools.conftest import OPERATOR
+from tests.processes import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -231,6 +234,11 @@ def test_a_silent_service_leaves_the_outcome_unknown(service, registered, signed
     over.set()
 
 
+def asked_again(row):
+    Transaction.objects.filter(pk=row.pk).update(next_attempt_at=Now())
+    return committed(row)
+
+
 def test_what_was_accepted_is_asked_for_until_it_is_done(service, registered, signed_off):
     registered()
     service.answers["commit"] = (202, {}, {"Retry-After": "0"})
@@ -238,10 +246,65 @@ def test_what_was_accepted_is_asked_for_until_it_is_done(service, registered, si
     service.answers["operations"] = lambda handler: next(lookups)
 
     row = committed(signed_off())
+    for _ in range(2):
+        assert asked_again(row).state == "committing"
+    asked_again(row)
 
     assert (row.state, row.receipt) == ("committed", "re_7")
     assert service.verbs() == ["plan", "commit", "operations", "operations", "operations"]
     assert service.asked[-1].path == "/operations/refund_invoice%3Aacme%3A7"
+
+
+def test_nothing_is_held_for_what_was_accepted_and_its_page_says_so(
+    service, registered, signed_off, as_alice
+):
+    registered()
+    service.answers["commit"] = (202, {}, {"Retry-After": "20"})
+
+    row = committed(signed_off())
+    Sweeper().settle()
+    row.refresh_from_db()
+
+    assert (row.state, row.lease_expires_at) == ("committing", None)
+    assert not Transaction.objects.accepted_due().exists()
+    committed(row)  # too early
+    assert service.verbs() == ["plan", "commit"]
+    page = as_alice.get(f"/transactions/{row.pk}/").content.decode()
+    assert "has accepted it, and is asked until it is done" in page
+
+
+def test_what_was_accepted_and_is_not_done_in_time_is_in_doubt(service, registered, signed_off):
+    registered(contract={"timeout_s": 1.5})
+    service.answers["commit"] = service.answers["operations"] = (202, {}, {"Retry-After": "20"})
+    row = committed(signed_off())
+    assert asked_again(row).state == "committing"
+
+    until(lambda: asked_again(row).state == "in_doubt")
+
+    assert "did not do it in time" in row.error
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [((422, NOTHING), "rolling_back"), ((500, {}), "committing"), ((404, {}), "committing")],
+)
+def test_an_answer_about_what_was_accepted(answer, state, service, registered, signed_off):
+    registered()
+    service.answers["commit"] = (202, {}, {"Retry-After": "0"})
+    row = committed(signed_off())
+    service.answers["operations"] = answer
+
+    assert asked_again(row).state == state
+
+
+def test_what_is_still_being_done_is_not_run_again(service, registered, signed_off):
+    registered(contract={"retry_safe": True})
+    service.answers["commit"] = (500, {})
+    row = committed(signed_off())
+    service.answers["operations"] = (202, {}, {"Retry-After": "0"})
+
+    assert asked_again(row).state == "in_doubt"
+    assert service.verbs() == ["plan", "commit", "operations"]
 
 
 @pytest.mark.slow

@@ -89,7 +89,7 @@ def meaning_of_operation(answer: Answer, *, is_complete: bool) -> Meaning | None
     if answer.status == 404:
         why = "The tool has no such operation, and its records are complete."
         return Refused(why) if is_complete else None
-    if answer.status in {200, 422}:
+    if answer.status in {200, 202, 422}:
         return meaning_of(answer)
     return None
 

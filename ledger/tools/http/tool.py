@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel
 
-from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, Role
+from ledger.contracts import Context, NotDoneYet, NothingHappened, NothingHappenedYet, Plan, Role
 from ledger.foundation import characters
 from ledger.tools.http import answers, exchange
 from ledger.tools.http.answers import AskLater, Done, Meaning, NotProved, Refused
@@ -45,6 +45,8 @@ class HttpTool(ManifestTool):
         verb = "commit" if role == "execute" else role
         meaning = exchange.ask(self.service, verb, self._body(arguments, context), context)
         if isinstance(meaning, AskLater):
+            if role == "execute" and self.has("find_receipt"):
+                raise _not_done_yet(meaning)
             meaning = self._wait_for(context, meaning)
         return _value_of(role, _done(meaning))
 
@@ -77,12 +79,14 @@ class HttpTool(ManifestTool):
 
     def _find_receipt(self, context: Context) -> dict[str, Any] | None:
         meaning = self._look_up(context)
-        if meaning is None or isinstance(meaning, AskLater):
+        if meaning is None:
             return None
+        if isinstance(meaning, AskLater):
+            raise _not_done_yet(meaning)
         return _receipt_in(_done(meaning))
 
     def _wait_for(self, context: Context, later: AskLater) -> Meaning:
-        """Ask for the operation until it is done, as long as the contract's timeout lasts."""
+        """Ask for the operation until it is done, as long as one call may take."""
         deadline = exchange.deadline_of(context)
         while exchange.pause(later.after_s, deadline):
             try:
@@ -96,6 +100,10 @@ class HttpTool(ManifestTool):
     def _look_up(self, context: Context) -> Meaning | None:
         answer = exchange.look_up(self.service, self._operation(context), context)
         return answers.meaning_of_operation(answer, is_complete=self.receipts_are_complete)
+
+
+def _not_done_yet(later: AskLater) -> NotDoneYet:
+    return NotDoneYet(after=timedelta(seconds=later.after_s))
 
 
 def _done(meaning: Meaning) -> Mapping[str, Any]:

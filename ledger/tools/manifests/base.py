@@ -19,12 +19,19 @@ from pydantic import (
 )
 
 from ledger import seals
-from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel, json_schemas
+from ledger.contracts import (
+    LONGEST_CALL,
+    ConsequenceLevel,
+    Contract,
+    RequiredApprover,
+    RiskLevel,
+    json_schemas,
+)
 from ledger.errors import InvalidRequest, SchemaUnusable
 
 RECEIPT = "id"  # the member of ``receipt`` that proves success
 SCHEMA_MOST = 50_000  # characters as JSON
-LONGEST_TIMEOUT_S = 600.0  # of one call, in any manifest; workers are given as long to stop
+LONGEST_TIMEOUT_S = 86_400.0  # until what was accepted is done
 Seconds = Annotated[float, Field(gt=0, le=100 * 365 * 86_400)]
 
 
@@ -112,7 +119,17 @@ class Manifest(Strict):
     def _is_usable(self) -> Self:
         seals.refuse_unsafe_text(self.model_dump(mode="json"), "the manifest")
         _check_arguments(self.arguments)
+        if self.contract.timeout_s > LONGEST_CALL.total_seconds() and not self.is_asked_again:
+            raise ValueError(
+                f"contract.timeout_s: one call takes {LONGEST_CALL.total_seconds():g} s at most; "
+                "longer takes a service that answers 202, with the route find_receipt"
+            )
         return self
+
+    @property
+    def is_asked_again(self) -> bool:
+        """True if what it has accepted can be asked for."""
+        return False
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Self:

@@ -30,6 +30,10 @@ class HttpManifest(Manifest):
     # are signed with our key (RFC 9421).
     signing_secret: CredentialName = ""
 
+    @property
+    def is_asked_again(self) -> bool:
+        return "find_receipt" in self.routes
+
     @model_validator(mode="after")
     def _can_be_called(self) -> Self:
         _check_address(self.address)

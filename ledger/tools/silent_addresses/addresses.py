@@ -28,6 +28,7 @@ SILENCE = (TimeoutError, httpx.TimeoutException, Silent)
 _ACT: frozenset[Role] = frozenset({"execute", "rollback", "compensate"})
 _NEXT: dict[State, Role] = {
     State.APPROVED: "execute",
+    State.COMMITTING: "find_receipt",
     State.IN_DOUBT: "find_receipt",
     State.ROLLING_BACK: "rollback",
     State.COMPENSATING: "compensate",
@@ -61,7 +62,8 @@ def address_of(tenant: str, tool: Tool[Any, Any] | ReadonlyTool, role: Role | No
 def next_call_of(row: Transaction) -> Address | None:
     """The address of the call that a worker makes next; ``None`` if it makes none."""
     tool, role = tool_of(row), _NEXT.get(State(row.state))
-    if tool is None or role is None:
+    is_at_work = row.state == State.COMMITTING and not row.is_accepted
+    if tool is None or role is None or is_at_work:
         return None
     if role == "find_receipt" and not tool.has(role):
         role = "execute"

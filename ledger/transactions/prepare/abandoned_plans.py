@@ -120,7 +120,7 @@ def _roll_back_here(row: Transaction, tool: Tool[Any, Any], arguments: BaseModel
         transaction_id=row.pk,
         tenant=row.tenant,
         operation_key=row.operation_key,
-        timeout=tool.contract.timeout,
+        timeout=tool.contract.call_timeout,
         held=row.held,
     )
     try:

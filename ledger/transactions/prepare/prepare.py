@@ -280,7 +280,7 @@ def _context(request: Request, transaction_id: UUID) -> Context:
         transaction_id=transaction_id,
         tenant=request.tenant,
         operation_key=request.operation_key,
-        timeout=request.tool.contract.timeout,
+        timeout=request.tool.contract.call_timeout,
     )
 
 

@@ -25,8 +25,7 @@ from django.db import OperationalError
 from approvals import processes
 from approvals.local import Program, Supervisor, embedded_services, old_folder, on_stop_signals
 from approvals.processes import EXIT_OTHER_VERSION, Process, environment_of
-from ledger import contracts
-from ledger.tools.manifests import LONGEST_TIMEOUT_S
+from ledger.contracts import LONGEST_CALL
 
 ROOT = Path(settings.BASE_DIR)
 MCP_COMMANDS_FILE = "ASSENT_MCP_COMMANDS_FILE"
@@ -38,6 +37,7 @@ OF_COMMANDS = (
     MCP_COMMANDS_FILE,
     "ASSENT_TOOL_APPS",
 )
+LONGEST_JOB_S = 2 * LONGEST_CALL.total_seconds()  # an inquiry, and then a second attempt
 TO_RECORD_S = 10.0  # after a call, for its outcome
 UP_WITHIN_S = 60.0  # after it the address is printed although nobody answers there
 DATABASE_WITHIN_S = 60.0  # after a crash PostgreSQL first repeats its log
@@ -177,7 +177,7 @@ class Command(BaseCommand):
             asking.append(_program(processes.SLACK, environment))
         numbers = range(1, workers + 1)
         # Of all that work, workers alone wait for a call that may take long.
-        patience_s = longest_call_s() + TO_RECORD_S
+        patience_s = LONGEST_JOB_S + TO_RECORD_S
         worker = replace(_program(processes.WORKER, environment), patience_s=patience_s)
         working = [
             *(_program(processes.SWEEPER, environment, name=f"sweeper-{i}") for i in (1, 2)),
@@ -210,16 +210,6 @@ def _program(
 def program(name: str, command: Sequence[str], environment: dict[str, str]) -> Program:
     """A command line for our own Python, run in the project's folder."""
     return Program(name, [sys.executable, *command], environment, ROOT)
-
-
-def longest_call_s() -> float:
-    """Seconds that the slowest tool may take for one call.
-
-    Tools elsewhere are registered while we run, so it is the most that any manifest may say. A
-    worker without a call ends at once, and a second Ctrl-C waits for none.
-    """
-    timeouts = [tool.contract.timeout.total_seconds() for tool in contracts.tools.values()]
-    return max([LONGEST_TIMEOUT_S, *timeouts])
 
 
 def _leave(number: int, _: object) -> None:
