@@ -32,7 +32,7 @@ class Shown:
 TRANSACTIONS = {
     State.PREPARED: Shown("clock", "soon", gettext_noop("Waiting for sign-off.")),
     State.REFUSED: Shown("ban", "calm", gettext_noop("Refused by the tool: nothing was prepared.")),
-    State.APPROVED: Shown("check", "calm", gettext_noop("A worker is about to begin.")),
+    State.APPROVED: Shown("check", "calm", gettext_noop("It waits for a worker.")),
     State.COMMITTING: Shown("loader", "calm", gettext_noop("A worker is carrying it out.")),
     State.COMMITTED: Shown("circle-check", "good", gettext_noop("Done.")),
     State.HANDED_OVER: Shown(

@@ -58,7 +58,7 @@ def test_an_approver_approves_and_sees_it_signed_off(as_alice, a_payment, alice)
     answer = post(as_alice, row, "approve", digest=row.intent_digest)
 
     assert answer.status_code == 200
-    assert "Approved by <bdi>you</bdi>. A worker is about to begin" in answer.content.decode()
+    assert "Approved by <bdi>you</bdi>. It waits for a worker" in answer.content.decode()
     assert Transaction.objects.get().decisions.get().principal == str(alice)
 
 
