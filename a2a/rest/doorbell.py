@@ -23,6 +23,6 @@ def wake_workers(tenant: str, kind: str, **_: object) -> None:
     if kind not in NEW_WORK:
         return
     try:
-        doorbell.redis().publish(PREFIX_OF_WORK + tenant, kind)
+        doorbell.bell().publish(PREFIX_OF_WORK + tenant, kind)
     except RedisError as failure:
         logger.info("doorbell for the workers of %s not rung: %s", tenant, failure)

@@ -189,6 +189,6 @@ def wake_supervisors(tenant: str, kind: str, is_supervised: bool, **_: object) -
     if not is_supervised:
         return
     try:
-        doorbell.redis().publish(doorbell.channel_of(topic_of(tenant)), kind)
+        doorbell.bell().publish(doorbell.channel_of(topic_of(tenant)), kind)
     except RedisError as failure:
         logger.info("doorbell for the supervisors of %s not rung: %s", tenant, failure)

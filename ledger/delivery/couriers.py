@@ -65,7 +65,7 @@ class Parcel:
 
 def ring() -> None:
     """Let couriers look at once. Raises ``redis.RedisError``."""
-    doorbell.redis().publish(BELL, "")
+    doorbell.bell().publish(BELL, "")
 
 
 class Courier:

@@ -1,12 +1,13 @@
 """One move of one row, sealed: what ``advance()`` of a transaction and of a task have in common.
 
-``make`` is the general form. ``make_at_once`` makes a hot move in one statement and one round trip.
+``make`` is the general form. ``ManyMoves`` makes a hot move of many rows in one statement and one
+round trip.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, partial
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -20,12 +21,15 @@ from ledger.errors import with_sources
 from ledger.events import chains, outbox
 from ledger.foundation import doorbell
 from ledger.foundation.postgres import (
+    WANTED,
     Statement,
+    arrays_of,
     compile_once,
     on_one_line,
     row_of,
     update_returning,
     use_prepared_statements,
+    wanted_sql,
 )
 from ledger.models import Event
 from ledger.principals import Principal, Surface
@@ -85,40 +89,44 @@ def make(
     return Moved(row, event)
 
 
-# --- in one statement -------------------------------------------------------------------------
+# --- many in one statement ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SealedAtOnce:
-    """The event of a move at once.
+    """The event of one move of many.
 
     ``details`` is canonical JSON, in which ``now_mark`` stands for the time that the UPDATE writes
-    into the column ``now_in``. ``reason`` is what somebody wrote.
+    into the column ``now_in`` of its statement. ``reason`` is what somebody wrote. ``own`` are the
+    row's own values of the columns that the statement has from each.
     """
 
-    move: Move[Any]
+    row_id: UUID
     by: Principal
     via: Surface
     details: str
     now_mark: str = ""
-    now_in: str = "ended_at"
     reason: str = ""
+    own: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def parameters(self) -> list[Any]:
-        kind = str(self.move.kind)
-        by = str(self.by), self.by.display_name, str(self.via)
-        channels = outbox.wanted_for(kind)
-        return [kind, *by, self.details, self.now_mark, str(self.reason), channels]
+    def values(self) -> dict[str, Any]:
+        return {
+            "id": self.row_id,
+            "principal": str(self.by),
+            "principal_name": self.by.display_name,
+            "via": str(self.via),
+            "details": self.details,
+            "now_mark": self.now_mark,
+            "reason": str(self.reason),
+            **self.own,
+        }
 
 
-class _Told(NamedTuple):
-    """Columns that the statement of a move at once answers in any case."""
-
-    event_id: int
-    row_id: UUID
-    tenant: str
-    owed: list[int] | None
+# The columns of the event in the table of values, with their SQL types.
+_OF_EVENT = dict.fromkeys(
+    ("principal", "principal_name", "via", "details", "now_mark", "reason"), "text"
+)
 
 
 class MovedAtOnce(NamedTuple, Generic[Row]):
@@ -132,62 +140,67 @@ class MovedAtOnce(NamedTuple, Generic[Row]):
     links: list[Link] | None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ManyMoves(Generic[Row]):
+    """One move of many rows in one statement: UPDATE, events and deliveries."""
+
+    model: type[Row]
+    move: Move[Any]
+    update: Statement
+    now_in: str
+
+    def make(self, sealed: Sequence[SealedAtOnce], *, locks: bool) -> list[MovedAtOnce[Row]]:
+        """Those that were made; nothing is written for a row that the statement does not match.
+
+        ``locks``: it waits for no row that somebody else has locked, and does not match it.
+        """
+        answers = self._execute(_ROW_AND_CHAIN, sealed, locks)
+        return [self._moved(*answer) for answer in answers]
+
+    def end(self, sealed: Sequence[SealedAtOnce], *, locks: bool) -> set[UUID]:
+        """The same for who needs to know only which were made."""
+        return {row_id for (row_id,) in self._execute(("moved.id",), sealed, locks)}
+
+    def _moved(self, *answer: Any) -> MovedAtOnce[Row]:
+        *columns, earlier, latest = answer
+        links = [_link(link) for link in (*(earlier or ()), latest)]
+        is_whole = [link.seq for link in links] == [*range(1, len(links) + 1)]
+        return MovedAtOnce(row_of(self.model, columns), links if is_whole else None)
+
+    def _execute(
+        self, answers: tuple[str, ...], sealed: Sequence[SealedAtOnce], locks: bool
+    ) -> list[Sequence[Any]]:
+        """The values of ``answers`` for each row; the doorbell rings after commit."""
+        kind = str(self.move.kind)
+        own = {**self.update.own, **_OF_EVENT}
+        channels = tuple(outbox.wanted_for(kind))
+        sql = _at_once(self, tuple(own.items()), answers, channels, locks)
+        arrays = arrays_of((each.values for each in sealed), own)
+        with use_prepared_statements(), connection.cursor() as cursor:
+            cursor.execute(sql, [*arrays, *self.update.parameters, kind])
+            fetched = cursor.fetchall()
+        for values in fetched:
+            event_id, row_id, tenant, owed = values[: len(_TOLD) + 1]
+            ring = partial(doorbell.ring, event_id, row_id, tenant, kind, owed or ())
+            on_commit(ring, robust=True)
+        return [values[len(_TOLD) + 1 :] for values in fetched]
+
+
 def compile_move(
-    rows: models.QuerySet[Any], move: Move[Any], markers: Mapping[str, Any], **columns: Any
-) -> Statement:
-    """The UPDATE of ``move``, compiled once for ``make_at_once``; see ``compile_once``."""
+    rows: models.QuerySet[Row],
+    move: Move[Any],
+    own: Mapping[str, str],
+    now_in: str,
+    **columns: Any,
+) -> ManyMoves[Row]:
+    """``move`` with many rows, of which ``rows`` selects each by ``of_each("id")``.
+
+    ``own`` are further columns of each, with their SQL types.
+    """
     moving = rows.filter(state__in=move.sources)
     state = F("state") if move.target is None else move.target
-    written = with_sources(rows.model, columns)
-    return compile_once(moving, markers, state=state, **written)
-
-
-def make_at_once(
-    model: type[Row],
-    statement: Statement,
-    values: Mapping[str, Any],
-    sealed: SealedAtOnce,
-) -> MovedAtOnce[Row] | None:
-    """Make a compiled move of a transaction; ``None``, and nothing written, if it matches no row.
-
-    UPDATE, event and deliveries are one statement.
-    """
-    sql = _at_once(model, statement.sql, _ROW_AND_CHAIN, sealed.now_in)
-    fetched = _execute(sql, statement, values, sealed)
-    if fetched is None:
-        return None
-    *columns, earlier, latest = fetched
-    links = [_link(link) for link in (*(earlier or ()), latest)]
-    is_whole = [link.seq for link in links] == [*range(1, len(links) + 1)]
-    return MovedAtOnce(row_of(model, columns), links if is_whole else None)
-
-
-def is_made_at_once(
-    model: type[models.Model],
-    statement: Statement,
-    values: Mapping[str, Any],
-    sealed: SealedAtOnce,
-) -> bool:
-    """As ``make_at_once`` for who needs to know only whether the move was made."""
-    sql = _at_once(model, statement.sql, (), sealed.now_in)
-    return _execute(sql, statement, values, sealed) is not None
-
-
-def _execute(
-    sql: str, statement: Statement, values: Mapping[str, Any], sealed: SealedAtOnce
-) -> Sequence[Any] | None:
-    """Columns the statement answers besides ``_Told``; the doorbell rings after commit."""
-    parameters = [*statement.filled(values), *sealed.parameters]
-    with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(sql, parameters)
-        fetched = cursor.fetchone()
-    if fetched is None:
-        return None
-    event_id, row_id, tenant, owed = _Told(*fetched[: len(_Told._fields)])
-    kind = sealed.move.kind
-    on_commit(partial(doorbell.ring, event_id, row_id, tenant, kind, owed or ()), robust=True)
-    rest: Sequence[Any] = fetched[len(_Told._fields) :]
-    return rest
+    update = compile_once(moving, own, state=state, **with_sources(rows.model, columns))
+    return ManyMoves(rows.model, move, update, now_in)
 
 
 _LINK = ", ".join(
@@ -196,7 +209,8 @@ _LINK = ", ".join(
 )
 
 
-_TOLD = ("event.id", "moved.id", "moved.tenant", "(SELECT array_agg(owed.id) FROM owed)")
+# What the doorbell is told, besides the ids of deliveries.
+_TOLD = ("event.id", "moved.id", "moved.tenant")
 # The row, its earlier events, and the new one.
 _ROW_AND_CHAIN = (
     "moved.*",
@@ -207,27 +221,47 @@ _ROW_AND_CHAIN = (
 
 
 @cache
-def _at_once(model: type[models.Model], update: str, answers: tuple[str, ...], now_in: str) -> str:
-    """``update`` with its event and deliveries. What a statement writes, it does not see itself.
+def _at_once(
+    moves: ManyMoves[Any],
+    own: tuple[tuple[str, str], ...],
+    answers: tuple[str, ...],
+    channels: tuple[str, ...],
+    locks: bool,
+) -> str:
+    """The UPDATE with its events and deliveries. What a statement writes, it does not see itself.
 
-    On one line without repetitions: psycopg parses statements of 4,096 characters each time.
+    On one line without repetitions: psycopg parses statements of 4,096 characters each time. The
+    channels are no parameter: PostgreSQL would expect many, and plan at each execution.
     """
-    columns = ", ".join(f'"{field.column}"' for field in model._meta.concrete_fields)
-    owed = outbox.insert_sql("event, (SELECT unnest(%s::text[]), '')")
+    table, update = moves.model._meta.db_table, moves.update.sql
+    names = [field.column for field in moves.model._meta.concrete_fields]
+    columns = ", ".join(f"{table}.{name}" if name in dict(own) else name for name in names)
+    locked, owed, owed_ids = "", "", "NULL"
+    if locks:
+        locked = f"""locked AS (
+            SELECT row.id FROM {table} row JOIN {WANTED} ON row.id = {WANTED}.id
+            ORDER BY row.id FOR UPDATE OF row SKIP LOCKED),"""
+        update = f"{update} AND {table}.id IN (SELECT id FROM locked)"
+    if channels:
+        rows = ", ".join(f"('{channel}', '')" for channel in channels)
+        insert = outbox.insert_sql(f"event, (VALUES {rows})")
+        owed = f", owed AS ({insert} RETURNING id, event_id)"
+        owed_ids = "(SELECT array_agg(owed.id) FROM owed WHERE owed.event_id = event.id)"
+    now = f"(extract(epoch FROM moved.{moves.now_in}) * 1000000)::bigint::text"
     return on_one_line(f"""
-        WITH moved AS ({update} RETURNING {columns}),
+        WITH {wanted_sql(dict(own))}, {locked}
+             moved AS ({update} RETURNING {columns}),
              event AS (
                  INSERT INTO ledger_event (
                      subject, transaction_id, tenant, kind, to_state, principal, principal_name,
                      via, details, reason, seq, from_state, reason_digest, previous_hash, hash)
-                 SELECT id, id, tenant, %s::text, state, %s::text, %s::text, %s::text,
-                        replace(%s::text, %s::text, coalesce(
-                            (extract(epoch FROM {now_in}) * 1000000)::bigint::text, '')),
-                        %s::text, 0, '', '', '', ''
-                 FROM moved RETURNING *
-             ),
-             owed AS ({owed} RETURNING id)
-        SELECT {", ".join((*_TOLD, *answers))} FROM moved, event
+                 SELECT id, id, tenant, %s::text, state, principal, principal_name, via,
+                        replace(details, now_mark, coalesce({now}, '')), reason, 0, '', '', '', ''
+                 FROM (SELECT id, tenant, state, {moves.now_in} FROM moved) moved
+                 JOIN {WANTED} USING (id) RETURNING *
+             ) {owed}
+        SELECT {", ".join((*_TOLD, owed_ids, *answers))}
+        FROM moved JOIN event ON event.subject = moved.id
     """)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from uuid import UUID
 
@@ -15,11 +16,19 @@ from ledger.execution import crash_points
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record, record_failure, try_advance
 from ledger.execution.tool_calls import call_tool
+from ledger.foundation.batches import Combiner
+from ledger.foundation.postgres import of_each
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Surface
 from ledger.states import Reasons
 from ledger.transactions import why_not_to_act
-from ledger.transactions.transitions import FRESH, CompiledMove, advance_at_once, compile_move
+from ledger.transactions.transitions import (
+    FRESH,
+    CompiledMove,
+    OneMove,
+    advance_all_at_once,
+    compile_move,
+)
 
 
 def claim(transaction_id: UUID) -> Lease | None:
@@ -28,21 +37,26 @@ def claim(transaction_id: UUID) -> Lease | None:
     One whose tool is not deployed here is left to a worker that has it.
     """
     crash_points.reach("before claim")
-    began = clock()
-    claimed = advance_at_once(
-        _claim(settings.LEASE_S, tuple(tools)),
-        {"id": transaction_id},
-        by=WORKER,
-        via=Surface.SYSTEM,
-    )
-    if claimed is None:
+    lease = _claims.ask(transaction_id)
+    if lease is None:
         lapse_hold(transaction_id)
         return None
     crash_points.reach("after claim")
-    return Lease(claimed.row, claimed.row.fencing_token, began, claimed.links)
+    return lease
 
 
-_ID = UUID(int=0xA55E47)  # stands for an id in a statement that is compiled once
+def _claim_all(transaction_ids: Sequence[UUID]) -> list[Lease | None]:
+    began = clock()
+    wanted = [OneMove(each, by=WORKER, via=Surface.SYSTEM) for each in transaction_ids]
+    claim_them = _claim(settings.LEASE_S, tuple(tools))
+    claimed = advance_all_at_once(claim_them, wanted, locks=len(wanted) > 1)
+    leases = {
+        each: Lease(row, row.fencing_token, began, links) for each, (row, links) in claimed.items()
+    }
+    return [leases.pop(each, None) for each in transaction_ids]
+
+
+_claims: Combiner[UUID, Lease] = Combiner(_claim_all)
 
 
 @lru_cache(maxsize=8)
@@ -50,8 +64,8 @@ def _claim(lease_s: float, deployed: tuple[str, ...]) -> CompiledMove:
     """The claim, which depends on the settings and the tools of this process."""
     hold_lasts = Q(hold_expires_at=None) | Q(hold_expires_at__gt=Now())
     for_workers = Transaction.objects.deployed_here().for_workers()
-    claimable = for_workers.begun_by_nobody().filter(hold_lasts, pk=_ID)
-    return compile_move(claimable, states.CLAIM, {"id": _ID}, work=new_lease())
+    claimable = for_workers.begun_by_nobody().filter(hold_lasts, pk=of_each("id"))
+    return compile_move(claimable, states.CLAIM, work=new_lease())
 
 
 def lapse_hold(transaction_id: UUID) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -25,6 +25,8 @@ from ledger.execution import crash_points
 from ledger.execution.leases import Lease
 from ledger.execution.tool_calls import Accepted, Done, NotCalled, Nothing, Outcome, Unknown
 from ledger.foundation.backoff import Backoff
+from ledger.foundation.batches import Combiner
+from ledger.foundation.postgres import of_each
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Principal, Surface
 from ledger.states import Move, Reasons, State
@@ -33,10 +35,11 @@ from ledger.transactions.transitions import (
     FRESH,
     RELEASED,
     CompiledMove,
+    OneMove,
     WorkColumns,
     advance,
     compile_move,
-    end_at_once,
+    end_all_at_once,
 )
 
 logger = logging.getLogger(__name__)
@@ -103,30 +106,24 @@ def record_receipt(lease: Lease, value: Any) -> None:
         _keep_late_receipt(lease, receipt)
 
 
-# They stand for values in a statement that is compiled once.
-_ID, _FENCING_TOKEN = UUID(int=0xA55E47), 1_000_000_007
-_RECEIPT, _RECEIPT_URL, _RESULT = "the receipt", "the address of the receipt", "the result"
-
-
 @cache
 def _commit() -> CompiledMove:
     """COMMIT by the worker that has the lease, where no receipt came late before."""
-    held = Transaction.objects.filter(pk=_ID, fencing_token=_FENCING_TOKEN, late_receipt="")
-    markers = {
-        "id": _ID,
-        "fencing_token": _FENCING_TOKEN,
-        "receipt": _RECEIPT,
-        "receipt_url": _RECEIPT_URL,
-        "result": _RESULT,
+    own = {
+        "fencing_token": "integer",
+        "receipt": "text",
+        "receipt_url": "text",
+        "result": "jsonb",
     }
+    held = {"pk": of_each("id"), "fencing_token": of_each("fencing_token"), "late_receipt": ""}
     return compile_move(
-        held,
+        Transaction.objects.filter(**held),
         states.COMMIT,
-        markers,
+        own,
         work=RELEASED,
-        receipt=_RECEIPT,
-        receipt_url=_RECEIPT_URL,
-        result=_RESULT,
+        receipt=of_each("receipt"),
+        receipt_url=of_each("receipt_url"),
+        result=of_each("result"),
         late_receipt="",
         error="",
         error_detail="",
@@ -136,26 +133,27 @@ def _commit() -> CompiledMove:
 
 
 def _commit_at_once(lease: Lease, receipt: str, result: dict[str, Any]) -> Transaction | None:
-    """The usual end in one statement; ``None``, and nothing written, if it is not as usual.
+    """The usual end; ``None``, and nothing written, if it is not as usual.
 
     The row is as the lease has it: nobody reads it after its end.
     """
-    outcome = {
+    columns = {
+        "fencing_token": lease.fencing_token,
         "receipt": receipt,
         "receipt_url": web_address(result.get("receipt_url")),
         "result": result,
     }
-    is_made = end_at_once(
-        _commit(),
-        {"id": lease.row.pk, "fencing_token": lease.fencing_token, **outcome},
-        by=WORKER,
-        via=Surface.SYSTEM,
-        details={"receipt": receipt},
-        late_receipt="",
-        settlement=None,
-        **outcome,
-    )
-    return lease.row if is_made else None
+    details = {"receipt": receipt}
+    commit = OneMove(lease.row.pk, by=WORKER, via=Surface.SYSTEM, details=details, columns=columns)
+    return lease.row if _commits.ask(commit) else None
+
+
+def _commit_all(commits: Sequence[OneMove]) -> list[bool | None]:
+    made = end_all_at_once(_commit(), commits, locks=len(commits) > 1)
+    return [commit.transaction_id in made or None for commit in commits]
+
+
+_commits: Combiner[OneMove, bool] = Combiner(_commit_all)
 
 
 def _keep_late_receipt(lease: Lease, receipt: str) -> None:

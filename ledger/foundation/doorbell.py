@@ -11,6 +11,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,7 @@ from uuid import UUID
 from django.conf import settings
 from django.dispatch import Signal
 from redis import Redis, RedisError
+from redis.client import Pipeline
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +29,7 @@ event_committed = Signal()
 # The same arguments; its listeners only tell others, by Redis.
 bell_due = Signal()
 
+MOST_TOGETHER = 100  # events that the thread rings for in one message
 MOST_BELLS = 10_000  # that wait for the thread; what is more, the sweeper finds
 
 
@@ -42,7 +45,8 @@ def register_listener(listener: Callable[..., None]) -> None:
 def register_bell(bell: Callable[..., None]) -> None:
     """The same for what talks to Redis and to nothing else: it may be called in a thread.
 
-    It asks no database: nobody ends a session of that thread once the server has dropped it.
+    It writes by ``bell()``. It asks no database: nobody ends a session of that thread once the
+    server has dropped it.
     """
     bell_due.connect(bell)
 
@@ -103,9 +107,31 @@ class _Background:
 
     def _run(self) -> None:
         while True:
-            bell_due.send_robust(sender=None, **self._events.get())
+            events = [self._events.get()]
+            with suppress(queue.Empty):
+                while len(events) < MOST_TOGETHER:
+                    events.append(self._events.get_nowait())
+            _ring_together(events)
 
 
+def _ring_together(events: Sequence[dict[str, Any]]) -> None:
+    """In one message to Redis for all bells."""
+    _line.pipeline = pipeline = redis().pipeline(transaction=False)
+    try:
+        for event in events:
+            bell_due.send_robust(sender=None, **event)
+        pipeline.execute(raise_on_error=False)
+    except RedisError as failure:
+        logger.info("no doorbell for %d events: %s", len(events), failure)
+    finally:
+        _line.pipeline = None
+
+
+class _Line(threading.local):
+    pipeline: Pipeline | None = None
+
+
+_line = _Line()
 _background: _Background | None = None
 
 
@@ -124,6 +150,11 @@ def redis() -> Redis:
     return Redis(connection_pool=settings.REDIS_POOL)
 
 
+def bell() -> Redis:
+    """The client that bells write to Redis with; they must not wait for its answers."""
+    return _line.pipeline or redis()
+
+
 def channel_of(subject: UUID | str) -> str:
     """The Redis channel for changes of a subject; with ``"*"``, the pattern for all subjects."""
     return f"assent:subject:{subject}"
@@ -134,6 +165,6 @@ def wake_waiting_agents(subject: UUID, kind: str, is_first: bool = False, **_: o
     if is_first:
         return  # the subject did not exist before, so no poll waits for it
     try:
-        redis().publish(channel_of(subject), kind)
+        bell().publish(channel_of(subject), kind)
     except RedisError as failure:
         logger.info("no doorbell for %s: %s", subject, failure)

@@ -25,6 +25,8 @@ from ledger.states import (
     State,
 )
 
+# A literal, so that a prepared statement, too, reads the index of those that have something there.
+_NONE = RawSQL("''", [], models.CharField())
 # Which transactions hold their operation key, so that no other may be prepared with it.
 HOLDS_ITS_KEY = ~Q(state__in=sorted(WITHOUT_EFFECT))
 # An operator has to look: at a late receipt, or at another operator's proposed settlement.
@@ -51,7 +53,7 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
 
     def with_late_receipt(self) -> TransactionQuerySet:
         """A receipt came after the row was settled, and no operator has looked at it yet."""
-        return self.exclude(late_receipt="")
+        return self.exclude(late_receipt=_NONE)
 
     def deployed_here(self) -> TransactionQuerySet:
         """Transactions whose tool this process has. It has all that are not Python."""

@@ -24,6 +24,7 @@ from ledger.errors import (
     ToolHeld,
     source_of,
 )
+from ledger.foundation.postgres import of_each
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.seals import Link
@@ -36,9 +37,10 @@ from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import (
     FRESH,
     CompiledMove,
+    OneMove,
     WorkColumns,
     advance,
-    advance_at_once,
+    advance_all_at_once,
     compile_move,
 )
 
@@ -206,22 +208,46 @@ def _record(judged: Sequence[_Judged]) -> list[Recorded]:
         )
         for each in judged
     )
+    details = [
+        {**each.details, "decision_at": seals.as_text(decision.at)}
+        for each, decision in zip(judged, decisions, strict=True)
+    ]
+    moved = _move_all([*zip(judged, details, strict=True)])
     return [
-        Recorded(_move(each, decision), decision)
+        Recorded(_moved(each, decision, *moved[each.row.pk]), decision)
         for each, decision in zip(judged, decisions, strict=True)
     ]
 
 
-def _move(judged: _Judged, decision: Decision) -> Transaction:
-    vote, row = judged.vote, judged.row
-    details = {**judged.details, "decision_at": seals.as_text(decision.at)}
-    if judged.move in _COLUMNS_OF_APPROVALS and source_of(vote.reason) is None:
-        moved, event_hash = _approve_at_once(judged, details)
-    else:
-        moved, event_hash = _advance(judged, details)
+def _move_all(
+    wanted: Sequence[tuple[_Judged, Mapping[str, Any]]],
+) -> dict[UUID, tuple[Transaction, str]]:
+    """Each row as it is then, and the hash of its event. Raises ``NotPossible``."""
+    alike: dict[Move[State], list[OneMove]] = {}
+    moved = {}
+    for judged, details in wanted:
+        vote = judged.vote
+        if judged.move in _COLUMNS_OF_APPROVALS and source_of(vote.reason) is None:
+            approval = OneMove(judged.row.pk, vote.by, vote.via, vote.reason, details)
+            alike.setdefault(judged.move, []).append(approval)
+        else:
+            moved[judged.row.pk] = _advance(judged, details)
+    for move, approvals in alike.items():
+        for row, links in advance_all_at_once(_approval(move), approvals).values():
+            if links and links[-1].at <= row.expires_at:
+                moved[row.pk] = row, links[-1].hash
+    if len(moved) < len(wanted):
+        raise NotPossible()
+    return moved
+
+
+def _moved(judged: _Judged, decision: Decision, row: Transaction, event_hash: str) -> Transaction:
+    """The row once the rest is done that its move causes."""
+    vote = judged.vote
     if vote.by.is_agent and vote.verdict != Verdict.PASS_ON:
-        reviews.put_in_sample(decision, row.tenant, details["review_percent"], event_hash)
-    return _hand_over(moved) if judged.move == states.APPROVE and is_for_agent(row) else moved
+        percent = judged.details["review_percent"]
+        reviews.put_in_sample(decision, row.tenant, percent, event_hash)
+    return _hand_over(row) if judged.move == states.APPROVE and is_for_agent(row) else row
 
 
 # The columns that an approval writes besides its state, and those of the worker.
@@ -229,30 +255,13 @@ _COLUMNS_OF_APPROVALS: dict[Move[State], tuple[dict[str, Any], WorkColumns]] = {
     states.APPROVE: ({"decided_at": Now()}, FRESH),
     states.RECORD_APPROVAL: ({}, WorkColumns()),
 }
-_ID = UUID(int=0xA55E47)  # stands for an id in a statement that is compiled once
 
 
 @cache
 def _approval(move: Move[State]) -> CompiledMove:
     columns, work = _COLUMNS_OF_APPROVALS[move]
-    in_time = Transaction.objects.filter(pk=_ID, expires_at__gt=Now())
-    return compile_move(in_time, move, {"id": _ID}, work=work, **columns)
-
-
-def _approve_at_once(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, str]:
-    """The row that was locked, as it is then, and the hash of the event."""
-    vote = judged.vote
-    moved = advance_at_once(
-        _approval(judged.move),
-        {"id": judged.row.pk},
-        by=vote.by,
-        via=vote.via,
-        reason=vote.reason,
-        details=details,
-    )
-    if moved is None or not moved.links or moved.links[-1].at > judged.row.expires_at:
-        raise NotPossible()
-    return moved.row, moved.links[-1].hash
+    in_time = Transaction.objects.filter(pk=of_each("id"), expires_at__gt=Now())
+    return compile_move(in_time, move, work=work, **columns)
 
 
 def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, str]:

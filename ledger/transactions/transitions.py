@@ -1,18 +1,19 @@
 """``advance()``: the only function that writes a transaction's ``state``.
 
-``advance_at_once()`` and ``end_at_once()`` are its forms for hot moves that go as they should: one
-statement, compiled once. A move that they do not make, ``advance()`` makes, or says why not.
+``advance_all_at_once()`` and ``end_all_at_once()`` are its forms for hot moves that go as they
+should: one statement for many, compiled once. A move that they do not make, ``advance()`` makes, or
+says why not.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import Enum
 from types import MappingProxyType, SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db.models import F, Q, QuerySet
@@ -22,8 +23,8 @@ from django.db.transaction import atomic
 from ledger import seals
 from ledger.errors import NotFound, NotPossible
 from ledger.events import moves
-from ledger.events.moves import MovedAtOnce, SealedAtOnce
-from ledger.foundation.postgres import Statement, use_prepared_statements
+from ledger.events.moves import ManyMoves, MovedAtOnce, SealedAtOnce, compile_move as compile_moves
+from ledger.foundation.postgres import use_prepared_statements
 from ledger.models import Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import Move, State
@@ -134,85 +135,79 @@ def _not_now(move: Move[State]) -> str:
     return f"it cannot become {move.target} now"
 
 
-# --- in one statement -------------------------------------------------------------------------
+# --- many in one statement ---------------------------------------------------------------------
+
+
+class OneMove(NamedTuple):
+    """The part of a move that each of those has for itself that are made together.
+
+    ``columns`` are its own values of the columns that the move has from each.
+    """
+
+    transaction_id: UUID
+    by: Principal
+    via: Surface
+    reason: str = ""
+    details: Mapping[str, Any] = MappingProxyType({})
+    columns: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledMove:
-    """A move of one transaction, with markers in place of the values that differ each time."""
+    """A move of many transactions; ``outcome`` are the columns that its event has to seal.
 
-    move: Move[State]
-    statement: Statement
+    ``sets`` has their values where those are the same for all.
+    """
+
+    moves: ManyMoves[Transaction]
     outcome: frozenset[str]
-    now_in: str
+    sets: Mapping[str, Any]
 
 
 def compile_move(
     rows: QuerySet[Transaction],
     move: Move[State],
-    markers: Mapping[str, Any],
+    own: Mapping[str, str] = MappingProxyType({}),
     *,
     work: WorkColumns,
     **columns: Any,
 ) -> CompiledMove:
-    """``advance`` of the one row of ``rows``, for ``advance_at_once``; see ``compile_once``.
+    """``advance`` of the rows that are of ``rows``, which has ``pk=of_each("id")``.
 
-    Of the columns that say what came of the transaction, one of ``ended_at`` and ``decided_at``
-    alone may be an expression.
+    ``own`` are further values of each, ``of_each`` in ``rows`` and ``columns``, with their SQL
+    types. Of the other columns that say what came of the transaction, one of ``ended_at`` and
+    ``decided_at`` alone may be an expression.
     """
-    statement = moves.compile_move(rows, move, markers, **columns, **work.values())
     now_in = "decided_at" if "decided_at" in columns else "ended_at"
-    return CompiledMove(move, statement, frozenset(columns) & frozenset(seals.OUTCOME), now_in)
+    moves = compile_moves(rows, move, own, now_in, **columns, **work.values())
+    outcome = frozenset(columns) & frozenset(seals.OUTCOME)
+    sets = {name: columns[name] for name in outcome - {now_in, *own}}
+    return CompiledMove(moves, outcome, sets)
 
 
-def advance_at_once(
-    compiled: CompiledMove,
-    values: Mapping[str, Any],
-    *,
-    by: Principal,
-    via: Surface,
-    reason: str = "",
-    details: Mapping[str, Any] = MappingProxyType({}),
-) -> MovedAtOnce[Transaction] | None:
-    """Make a compiled move; ``None``, and nothing written, if it matches no row.
+def advance_all_at_once(
+    compiled: CompiledMove, wanted: Sequence[OneMove], *, locks: bool = False
+) -> dict[UUID, MovedAtOnce[Transaction]]:
+    """Make a compiled move of these transactions; nothing is written for those that are missing.
 
-    ``values`` replace the markers. Of the columns that say what came of the transaction, the move
-    must change none but the one that has the time: raises ``TypeError``.
+    ``locks``: it does not wait for a row that somebody else has locked; that one is missing.
     """
-    sealed = _sealed(compiled, by, via, reason, details, {})
-    return moves.make_at_once(Transaction, compiled.statement, values, sealed)
+    moved = compiled.moves.make([_sealed(compiled, each) for each in wanted], locks=locks)
+    return {each.row.pk: each for each in moved}
 
 
-def end_at_once(
-    compiled: CompiledMove,
-    values: Mapping[str, Any],
-    *,
-    by: Principal,
-    via: Surface,
-    details: Mapping[str, Any] = MappingProxyType({}),
-    **outcome: Any,
-) -> bool:
-    """The same for a move that ends a transaction; whether it was made. Reads nothing.
-
-    ``outcome`` are the new values of the columns that say what came of the transaction, for the
-    event. Raises ``TypeError`` if one is missing.
-    """
-    sealed = _sealed(compiled, by, via, "", details, outcome)
-    return moves.is_made_at_once(Transaction, compiled.statement, values, sealed)
+def end_all_at_once(
+    compiled: CompiledMove, wanted: Sequence[OneMove], *, locks: bool = False
+) -> set[UUID]:
+    """The same for a move that ends transactions. Reads nothing."""
+    return compiled.moves.end([_sealed(compiled, each) for each in wanted], locks=locks)
 
 
-def _sealed(
-    compiled: CompiledMove,
-    by: Principal,
-    via: Surface,
-    reason: str,
-    details: Mapping[str, Any],
-    outcome: Mapping[str, Any],
-) -> SealedAtOnce:
+def _sealed(compiled: CompiledMove, single: OneMove) -> SealedAtOnce:
     now_mark = secrets.token_hex(16)
-    new = {compiled.now_in: now_mark, **outcome}
-    if missing := compiled.outcome - set(new):
-        raise TypeError(f"The event must seal {', '.join(sorted(missing))}.")
+    new = {**compiled.sets, compiled.moves.now_in: now_mark, **single.columns}
     sets = seals.outcome_of(SimpleNamespace(**new), compiled.outcome)
-    text = seals.canonical({**details, "sets": sets}).decode()
-    return SealedAtOnce(compiled.move, by, via, text, now_mark, compiled.now_in, reason)
+    text = seals.canonical({**single.details, "sets": sets}).decode()
+    return SealedAtOnce(
+        single.transaction_id, single.by, single.via, text, now_mark, single.reason, single.columns
+    )

@@ -79,7 +79,7 @@ def run(name: str, job_id: str) -> None:
 
 def put(name: str, job_id: object) -> None:
     """Enqueue the job in the queue of this name. Raises ``redis.RedisError``."""
-    doorbell.redis().rpush(Queue.redis_queue_namespace_prefix + name, str(job_id))
+    doorbell.bell().rpush(Queue.redis_queue_namespace_prefix + name, str(job_id))
 
 
 # --- what RQ reads in Redis -----------------------------------------------------------------

@@ -307,9 +307,10 @@ def test_what_is_still_being_done_is_not_run_again(service, registered, signed_o
     assert service.verbs() == ["plan", "commit", "operations"]
 
 
-@pytest.mark.slow
-def test_what_was_accepted_and_cannot_be_asked_for_is_in_doubt(service, registered, signed_off):
-    registered(contract={"timeout_s": 3})
+def test_what_was_accepted_and_cannot_be_asked_for_is_in_doubt_when_its_time_is_over(
+    service, registered, signed_off
+):
+    registered(contract={"timeout_s": 1.5})
 
     def accepts_and_stops(handler):
         handler.server.shutdown()
@@ -317,8 +318,10 @@ def test_what_was_accepted_and_cannot_be_asked_for_is_in_doubt(service, register
         return 202, {}, {"Retry-After": "0", "Connection": "close"}
 
     service.answers["commit"] = accepts_and_stops
+    row = committed(signed_off())
+    assert row.state == "committing"
 
-    assert committed(signed_off()).state == "in_doubt"
+    until(lambda: asked_again(row).state == "in_doubt")
 
 
 FOUND = {

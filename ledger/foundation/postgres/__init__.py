@@ -27,16 +27,25 @@ from ledger.foundation.postgres.outages import Outage, is_locked
 from ledger.foundation.postgres.poolers import shares_sessions
 from ledger.foundation.postgres.prepared_statements import use_prepared_statements
 from ledger.foundation.postgres.repeatable_migrations import AddIndexConcurrently, CreateModelOnce
-from ledger.foundation.postgres.statements import Statement, compile_once
+from ledger.foundation.postgres.statements import (
+    WANTED,
+    Statement,
+    arrays_of,
+    compile_once,
+    of_each,
+    wanted_sql,
+)
 from ledger.foundation.postgres.updates import row_of, update_returning
 
 __all__ = [
     "COURIER_SESSIONS",
+    "WANTED",
     "WORKER_SESSIONS",
     "AddIndexConcurrently",
     "CreateModelOnce",
     "Outage",
     "Statement",
+    "arrays_of",
     "as_json",
     "columns_of",
     "compile_once",
@@ -44,10 +53,12 @@ __all__ = [
     "insert_all_into",
     "is_locked",
     "keyset_page",
+    "of_each",
     "on_one_line",
     "row_of",
     "shares_sessions",
     "too_many_sessions",
     "update_returning",
     "use_prepared_statements",
+    "wanted_sql",
 ]

@@ -1,62 +1,68 @@
-"""Hot UPDATEs that the ORM compiles once, and that are executed with other values each time.
+"""Hot UPDATEs of many rows, which the ORM compiles once; what differs by row comes in arrays.
 
 Compiling a queryset costs more than PostgreSQL needs for the row. The rules stay where they are,
-in the querysets: a statement is compiled from one that was built with markers in place of values.
+in the querysets: a statement is compiled from one in which ``of_each`` stands for the own values of
+each row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import models
-from psycopg.types.json import Jsonb
+from django.db.models.expressions import RawSQL
 
 from ledger.foundation.postgres.updates import compile_update
+
+WANTED = "wanted"  # the table of values, with a row for each row that is to be updated
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """SQL without RETURNING, its parameters, and at which positions each named value belongs."""
+    """SQL without RETURNING, its parameters, and the columns of ``WANTED`` with their SQL types."""
 
     sql: str
     parameters: tuple[Any, ...]
-    positions: Mapping[str, tuple[int, ...]]
-
-    def filled(self, values: Mapping[str, Any]) -> list[Any]:
-        """The parameters with these values in place of the markers."""
-        parameters = list(self.parameters)
-        for name, positions in self.positions.items():
-            for position in positions:
-                parameters[position] = _like(parameters[position], values[name])
-        return parameters
+    own: Mapping[str, str]
 
 
-def compile_once(
-    rows: models.QuerySet[Any], markers: Mapping[str, Any], **columns: Any
-) -> Statement:
-    """The UPDATE of ``rows``, in which each of ``markers`` stands for a value to be filled in.
+def of_each(column: str) -> RawSQL:
+    """The row's own value, in the column of ``WANTED``."""
+    return RawSQL(f"{WANTED}.{column}", [])
 
-    A marker must be of its value's type, and no other value of the statement may equal it.
-    Raises ``ValueError`` if one does not occur at all.
+
+def compile_once(rows: models.QuerySet[Any], own: Mapping[str, str], **columns: Any) -> Statement:
+    """The UPDATE of ``rows``, which have to be compared with an ``of_each`` column.
+
+    ``own`` has the SQL type of each such column. Raises ``ValueError`` for a statement of another
+    form than UPDATE … SET … WHERE.
     """
     sql, parameters = compile_update(rows, **columns)
-    positions = {
-        name: tuple(n for n, value in enumerate(parameters) if _is(value, marker))
-        for name, marker in markers.items()
-    }
-    if missing := [name for name, places in positions.items() if not places]:
-        raise ValueError(f"The statement has no place for {', '.join(missing)}.")
-    return Statement(sql, tuple(parameters), positions)
+    update, _, condition = sql.partition(" WHERE ")
+    if not condition or "SELECT" in update:
+        raise ValueError(f"There is no place for {WANTED} in {sql}.")
+    return Statement(
+        f"{update} FROM {WANTED} WHERE {condition}", tuple(parameters), {"id": "uuid", **own}
+    )
 
 
-def _is(parameter: Any, marker: Any) -> bool:
-    plain = parameter.obj if isinstance(parameter, Jsonb) else parameter
-    return isinstance(plain, type(marker)) and plain == marker
+def wanted_sql(own: Mapping[str, str]) -> str:
+    """The table of values, from one array for each of these columns.
+
+    PostgreSQL would read the length of an array, find a plan for it cheaper than one for all, and
+    plan at each execution; of what a subquery returns it knows no length.
+    """
+    arrays = ", ".join(f"(SELECT %s::{sql_type}[])" for sql_type in own.values())
+    return f"{WANTED} AS (SELECT * FROM unnest({arrays}) AS {WANTED} ({', '.join(own)}))"
 
 
-def _like(marker: Any, value: Any) -> Any:
-    if isinstance(marker, Jsonb):
-        return Jsonb(value, dumps=marker.dumps)
-    return type(marker)(value) if isinstance(marker, int) else value  # psycopg's Int4 and the like
+def arrays_of(rows: Iterable[Mapping[str, Any]], own: Mapping[str, str]) -> list[list[Any]]:
+    """The parameters of ``wanted_sql``."""
+    rows = list(rows)
+    return [
+        [json.dumps(row[column]) if sql_type == "jsonb" else row[column] for row in rows]
+        for column, sql_type in own.items()
+    ]
