@@ -140,6 +140,9 @@ DATABASES = {
     )
 }
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = False
+# "transaction" behind a pooler that gives each database transaction another session.
+DATABASE_POOLING = text("ASSENT_DATABASE_POOLING", "session")
+DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = DATABASE_POOLING == "transaction"
 DATABASES["default"]["OPTIONS"] = {
     "connect_timeout": 3,  # seconds
     # A host or a network that is gone is noticed within about ten seconds: by the kernel's probes

@@ -25,7 +25,7 @@ from django.db.backends.signals import connection_created
 
 from ledger import limits
 from ledger.contracts import LONGEST_RETENTION
-from ledger.foundation.postgres import shares_sessions, too_many_sessions
+from ledger.foundation.postgres import may_change_session, shares_sessions, too_many_sessions
 from ledger.workers import key_checks
 from ledger.workers.key_checks import BUS, WEB, is_public
 
@@ -137,11 +137,12 @@ def _dangers_of_database_role(connection: Any) -> Iterator[tuple[str, str]]:
 
 
 def _dangers_of_pooler(connection: Any) -> Iterator[tuple[str, str]]:
-    if shares_sessions(connection):
+    if not may_change_session() and shares_sessions(connection):
         yield (
-            "A pooler gives each database transaction another session of PostgreSQL: locks that "
-            "this process takes would stay with others.",
-            "Set pool_mode = session in PgBouncer, or connect to PostgreSQL (docs/scaling.md).",
+            "A pooler gives each database transaction another session of PostgreSQL: statements "
+            "that this process prepares would be those of others.",
+            "Set ASSENT_DATABASE_POOLING=transaction for all processes, or pool_mode = session in "
+            "PgBouncer (docs/scaling.md).",
         )
 
 

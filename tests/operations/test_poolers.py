@@ -1,4 +1,4 @@
-"""PgBouncer before PostgreSQL: session pooling works, transaction pooling is refused."""
+"""PgBouncer before PostgreSQL: both ways of pooling work, and a process is told which it is."""
 
 from __future__ import annotations
 
@@ -80,19 +80,22 @@ def pgbouncer(main: Cluster, folder: Path, mode: str) -> Iterator[str]:
         process.wait()
 
 
-def test_the_product_works_through_session_pooling(main, folder, desk):
-    with pgbouncer(main, folder, "session") as url:
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_the_product_works_through_a_pooler(main, folder, desk, mode):
+    pooling = {"ASSENT_DATABASE_POOLING": mode}
+    with pgbouncer(main, folder, mode) as url:
         desk.move_to(url, main.url("postgres"))
-        desk.start("web", "worker", "sweeper")
+        desk.start("web", "worker", "sweeper", "courier", **pooling)
+        before = desk.effects()["by_kind"].get("refund", 0)
         refunds = [desk.propose() for _ in range(8)]  # more than it takes to prepare statements
         for refund in refunds:
             desk.approve(refund)
         for refund in refunds:
             desk.until_state(refund, "committed")
-        assert "The ledger is whole" in desk.manage("verify_ledger")
+        assert "The ledger is whole" in desk.manage("verify_ledger", **pooling)
         desk.kill_all()
 
-    assert desk.effects()["by_kind"] == {"refund": 8}
+    assert desk.effects()["by_kind"]["refund"] == before + 8
 
 
 def test_a_pooler_drops_the_limits_of_a_process_and_those_of_the_role_hold(main, folder, desk):
@@ -109,7 +112,9 @@ def test_a_pooler_drops_the_limits_of_a_process_and_those_of_the_role_hold(main,
 
 
 @pytest.mark.parametrize("process", ["work", "sweep"])
-def test_a_process_refuses_to_start_through_transaction_pooling(main, folder, desk, process):
+def test_a_process_that_is_not_told_of_transaction_pooling_does_not_start(
+    main, folder, desk, process
+):
     with pgbouncer(main, folder, "transaction") as url:
         desk.move_to(url, main.url("postgres"))
         key = "11" * 32 if process == "sweep" else ""
@@ -117,12 +122,14 @@ def test_a_process_refuses_to_start_through_transaction_pooling(main, folder, de
 
     assert ended is not None, "it runs"
     assert ended.returncode == EXIT_UNSAFE
-    assert "Set pool_mode = session" in ended.stderr
+    assert "Set ASSENT_DATABASE_POOLING=transaction" in ended.stderr
 
 
-def test_a_process_starts_through_session_pooling(main, folder, desk):
-    with pgbouncer(main, folder, "session") as url:
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_a_process_at_a_public_address_starts_through_a_pooler(main, folder, desk, mode):
+    told = {**PUBLIC, "ASSENT_AUDIT_KEY": "11" * 32, "ASSENT_DATABASE_POOLING": mode}
+    with pgbouncer(main, folder, mode) as url:
         desk.move_to(url, main.url("postgres"))
-        desk.start("sweeper", **PUBLIC, ASSENT_AUDIT_KEY="11" * 32)
+        desk.start("sweeper", **told)
         until(lambda: "Sweeping once a second" in desk.log("sweeper"))
         desk.kill("sweeper")

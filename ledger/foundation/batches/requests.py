@@ -19,7 +19,7 @@ from django.db import InterfaceError, OperationalError, connection
 from redis import RedisError
 
 from ledger.foundation.lanes import Busy, Lane
-from ledger.foundation.postgres import sessions
+from ledger.foundation.postgres import may_change_session, sessions
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 # Clients that were answered together often ask again together: after a small batch of several
@@ -51,6 +51,9 @@ async def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 def _give_back() -> None:
     """Give this thread's session back to the pool, as it came from there."""
     if connection.connection is None:
+        return
+    if may_change_session():
+        connection.close()
         return
     try:
         with connection.cursor() as cursor:
@@ -99,7 +102,7 @@ def _on_kept_session(work: Callable[[], R]) -> R:
 
 
 def _keep_plans() -> None:
-    if connection.connection is None:
+    if connection.connection is None and not may_change_session():
         with connection.cursor() as cursor:
             cursor.execute("SET plan_cache_mode = force_generic_plan")
 

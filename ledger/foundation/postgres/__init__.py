@@ -24,7 +24,7 @@ from ledger.foundation.postgres.inserts import (
 )
 from ledger.foundation.postgres.keyset_pages import count_any_of, keyset_page
 from ledger.foundation.postgres.outages import Outage, is_locked
-from ledger.foundation.postgres.poolers import shares_sessions
+from ledger.foundation.postgres.poolers import may_change_session, shares_sessions
 from ledger.foundation.postgres.prepared_statements import use_prepared_statements
 from ledger.foundation.postgres.repeatable_migrations import AddIndexConcurrently, CreateModelOnce
 from ledger.foundation.postgres.statements import (
@@ -53,6 +53,7 @@ __all__ = [
     "insert_all_into",
     "is_locked",
     "keyset_page",
+    "may_change_session",
     "of_each",
     "on_one_line",
     "row_of",

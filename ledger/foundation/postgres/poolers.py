@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.conf import settings
+
 TRIES = 5  # another client may take the session that we look for
+
+
+def may_change_session() -> bool:
+    """True if each database transaction may be in another session: none may keep anything in it."""
+    return bool(settings.DATABASE_POOLING == "transaction")
 
 
 def shares_sessions(connection: Any) -> bool:
     """True if a pooler gives each transaction of one connection any session of PostgreSQL.
 
-    That is PgBouncer's ``pool_mode`` *transaction* or *statement*. Then session-level locks stay
-    behind in a session that belongs to somebody else.
+    That is PgBouncer's ``pool_mode`` *transaction* or *statement*. Then settings and prepared
+    statements stay behind in a session that belongs to somebody else.
     """
     if _session_of(connection) == connection.connection.info.backend_pid:
         return False  # PostgreSQL itself answered

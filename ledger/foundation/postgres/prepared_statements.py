@@ -11,13 +11,21 @@ from contextlib import contextmanager
 
 from django.db import connection
 
+from ledger.foundation.postgres import poolers
+
 PREPARE_AFTER = 3  # executions of one statement on one connection
 
 
 @contextmanager
 def use_prepared_statements() -> Iterator[None]:
-    """Inside, statements that are executed often are prepared on this connection."""
+    """Inside, statements that are executed often are prepared on this connection.
+
+    Not where the session is another one for each database transaction.
+    """
     connection.ensure_connection()
+    if poolers.may_change_session():
+        yield
+        return
     driver = connection.connection
     before, driver.prepare_threshold = driver.prepare_threshold, PREPARE_AFTER
     try:

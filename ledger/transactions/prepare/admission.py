@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,13 +20,13 @@ from ledger.states import WITHOUT_EFFECT
 from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Request
 
 TRY_EVERY_S = 0.2  # for the lock of an operation that somebody else plans
+INSERT_TIME = timedelta(seconds=15)  # after a plan, for what it leads to
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Admission:
     """Facts the database has about a request when it arrives, and its clock then."""
 
-    locks: list[int]
     now: datetime
     key_hash: str | None
     key_transaction_id: UUID | None
@@ -34,16 +34,12 @@ class Admission:
     key_answer: str | None
     holder_id: UUID | None
     late_id: UUID | None
-    is_over: bool = False
 
 
 # The states are literals, not parameters: a prepared statement with parameters could not use the
 # partial index ``ledger_tx_one_per_operation``.
-_ADMIT = f"""
-    SELECT pg_try_advisory_lock(%(key_lock)s::bigint),
-           pg_try_advisory_lock(%(operation_lock)s::bigint),
-           clock_timestamp(), k.payload_hash, k.transaction_id, k.status, k.answer,
-           t.id,
+_FACTS = f"""
+    SELECT clock_timestamp(), k.payload_hash, k.transaction_id, k.status, k.answer, t.id,
            (SELECT late.id FROM ledger_transaction late
             WHERE late.tenant = %(tenant)s AND late.operation_key = %(operation_key)s
                 AND late.late_receipt <> '' LIMIT 1)
@@ -60,73 +56,93 @@ _ADMIT = f"""
 def admitted(request: Request) -> Iterator[Admission]:
     """Admit one request at a time per key and per operation, while it plans.
 
-    Takes two session-level advisory locks: no database transaction stays open, and PostgreSQL
-    releases them if the process dies. Raises ``InProgress`` while another request has one.
+    Raises ``InProgress`` while another request plans one of them.
     """
-    key_lock, operation_lock = locks_of(request)
+    with _locked(*locks_of(request), lasts=request.tool.contract.call_timeout + INSERT_TIME):
+        yield _facts_of(request)
+
+
+def _facts_of(request: Request) -> Admission:
     parameters: dict[str, Any] = {
         "agent": str(request.by),
         "route": PREPARE_ROUTE,
         "key": request.key,
         "tenant": request.tenant,
         "operation_key": request.operation_key,
-        "key_lock": key_lock,
-        "operation_lock": operation_lock,
     }
     with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(_ADMIT, parameters)
-        has_key, has_operation, *known = cursor.fetchone()
-    taken = [(has_key, key_lock), (has_operation, operation_lock)]
-    locks = [lock for is_taken, lock in taken if is_taken]
-    admission = Admission(locks, *known)
-    try:
-        if len(locks) < len(taken):
-            raise InProgress()
-        yield admission
-    finally:
-        if not admission.is_over:
-            _unlock(locks)
+        cursor.execute(_FACTS, parameters)
+        return Admission(*cursor.fetchone())
 
 
 @contextmanager
 def operation_locked(tenant: str, operation_key: str, wait: timedelta) -> Iterator[None]:
     """Exclude every request for the operation, after those that plan it now.
 
-    The lock is in a session of its own, so that it outlives a failure of the thread's connection.
     Raises ``InProgress`` after ``wait``. Without an operation key there is nobody to exclude.
     """
     if not operation_key:
         yield
         return
-    lock = lock_of(tenant, operation_key)
+    deadline = time.monotonic() + wait.total_seconds()
+    with _locked(lock_of(tenant, operation_key), lasts=wait + INSERT_TIME, deadline=deadline):
+        yield
+
+
+@contextmanager
+def _locked(*locks: int, lasts: timedelta, deadline: float = 0.0) -> Iterator[None]:
+    """Hold these advisory locks. Raises ``InProgress`` when the ``deadline`` is over.
+
+    They are those of a database transaction that does nothing else, in a session of its own: it
+    outlives a failure of the thread's connection, ends with the process, and lets a pooler share
+    all other sessions. PostgreSQL ends it if it ``lasts`` longer.
+    """
     session = connection.copy()
     try:
-        _wait_for(session, lock, time.monotonic() + wait.total_seconds())
-        try:
-            yield
-        finally:
-            _unlock([lock], session)
+        _take(session, locks, lasts, deadline)
+        yield
     finally:
-        session.close()
+        _end(session)
 
 
-def _wait_for(session: BaseDatabaseWrapper, lock: int, deadline: float) -> None:
-    """Raises ``InProgress`` at the deadline. Has no session of PostgreSQL between two tries."""
+def _take(
+    session: BaseDatabaseWrapper, locks: Collection[int], lasts: timedelta, deadline: float
+) -> None:
+    """Has no session of PostgreSQL between two tries."""
     while True:
-        with suppress(OperationalError, InterfaceError), session.cursor() as cursor:
-            cursor.execute("SELECT pg_try_advisory_lock(%s::bigint)", [lock])
-            if cursor.fetchone()[0]:
+        try:
+            if _are_taken(session, locks, lasts):
                 return
-        session.close()
+        except (OperationalError, InterfaceError):
+            if not deadline:
+                raise
+        _end(session)
         if time.monotonic() > deadline:
             raise InProgress()
         time.sleep(TRY_EVERY_S)
 
 
-def _unlock(locks: list[int], session: BaseDatabaseWrapper | None = None) -> None:
+def _are_taken(session: BaseDatabaseWrapper, locks: Collection[int], lasts: timedelta) -> bool:
+    """In one round trip: numbers alone stand in the text."""
+    milliseconds = lasts // timedelta(milliseconds=1)
+    tries = ", ".join(f"pg_try_advisory_xact_lock({lock:d})" for lock in sorted(set(locks)))
+    with session.cursor() as cursor:
+        cursor.execute(
+            f"BEGIN; SET LOCAL idle_in_transaction_session_timeout = {milliseconds:d};"
+            f" SELECT ARRAY[{tries}]"
+        )
+        while cursor.nextset():
+            pass
+        return all(cursor.fetchone()[0])
+
+
+def _end(session: BaseDatabaseWrapper) -> None:
     """Release the locks. PostgreSQL has done so already if the session is gone."""
-    with suppress(OperationalError, InterfaceError), (session or connection).cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_unlock(lock) FROM unnest(%s::bigint[]) AS lock", [locks])
+    with suppress(OperationalError, InterfaceError):
+        if session.connection is not None:
+            with session.cursor() as cursor:
+                cursor.execute("ROLLBACK")
+    session.close()
 
 
 def locks_of(request: Request) -> tuple[int, int]:

@@ -35,16 +35,16 @@ from ledger.transactions.prepare.proposals import PREPARE_ROUTE
 
 
 def insert_all(
-    batch: Sequence[New], move: Move[State] = states.PREPARE, release: Sequence[int] = ()
+    batch: Sequence[New], move: Move[State] = states.PREPARE, *, is_admitted: bool = False
 ) -> set[UUID]:
     """Insert the transactions that are admitted; returns their ids.
 
-    If any is, the statement releases the session's locks ``release``, which saves a round trip: it
-    has the locks of its requests until it is committed. Requests in a batch must differ in key and
-    in operation. Raises ``django.db.IntegrityError`` when a key or an operation was taken
-    meanwhile; nothing was inserted then.
+    The statement has the locks of its requests until it is committed; where the caller has them,
+    it ``is_admitted``. Requests in a batch must differ in key and in operation. Raises
+    ``django.db.IntegrityError`` when a key or an operation was taken meanwhile; nothing was
+    inserted then.
     """
-    locks = [locks_of(new.request) for new in batch]
+    locks = [(None, None) if is_admitted else locks_of(new.request) for new in batch]
     values: list[Any] = [
         _array([new.row.__dict__ for new in batch]),
         [new.request.key for new in batch],
@@ -53,13 +53,12 @@ def insert_all(
         _array([_first_event(new, move) for new in batch]),
         _array([_kept_answer(new) for new in batch]),
         outbox.wanted_for(move.kind),
-        list(release),
     ]
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_insert_sql(), values)
         inserted = cursor.fetchall()
     by_subject = {new.row.id: new for new in batch}
-    for event_id, subject, owed, _ in inserted:
+    for event_id, subject, owed in inserted:
         ring = partial(
             doorbell.ring,
             event_id,
@@ -127,8 +126,9 @@ def _insert_sql() -> str:
     return on_one_line(f"""
         WITH draft AS MATERIALIZED (
                  SELECT row.*, request.key,
-                        pg_try_advisory_xact_lock(request.key_lock)
-                        AND pg_try_advisory_xact_lock(request.operation_lock) AS is_free
+                        coalesce(
+                            pg_try_advisory_xact_lock(request.key_lock)
+                            AND pg_try_advisory_xact_lock(request.operation_lock), true) AS is_free
                  FROM jsonb_populate_recordset(NULL::ledger_transaction, %s::jsonb)
                      WITH ORDINALITY AS row
                  JOIN unnest(%s::text[], %s::bigint[], %s::bigint[])
@@ -166,8 +166,7 @@ def _insert_sql() -> str:
                  RETURNING id, event_id
              )
         SELECT event.id, event.subject,
-               (SELECT array_agg(owed.id) FROM owed WHERE owed.event_id = event.id),
-               (SELECT count(pg_advisory_unlock(lock)) FROM unnest(%s::bigint[]) AS lock)
+               (SELECT array_agg(owed.id) FROM owed WHERE owed.event_id = event.id)
         FROM event
     """)
 

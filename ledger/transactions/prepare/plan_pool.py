@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass
 from datetime import timedelta
 from threading import Lock, Thread
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
+QUICK_S = 0.05  # a plan within it costs no session
 # A provider that hangs takes half of the threads at most.
 _lane = Lane(
     "plans",
@@ -75,6 +76,8 @@ def run(
         return plan()  # another thread would not see what this database transaction wrote
     running = _begin(plan, place)
     running.add_done_callback(lambda _: _give_back(place))
+    if not wait([running], QUICK_S).done:
+        connection.close()  # another thread uses the session meanwhile
     try:
         return running.result(timeout.total_seconds())
     except TimeoutError:

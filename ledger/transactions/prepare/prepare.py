@@ -42,7 +42,12 @@ from ledger.tools import refuse_held, silent_addresses
 from ledger.transactions.decisions import approve_by_policy
 from ledger.transactions.prepare import plan_pool
 from ledger.transactions.prepare.abandoned_plans import abandon
-from ledger.transactions.prepare.admission import Admission, admitted, operation_locked
+from ledger.transactions.prepare.admission import (
+    INSERT_TIME,
+    Admission,
+    admitted,
+    operation_locked,
+)
 from ledger.transactions.prepare.drafts import New, columns, draft, refused_draft
 from ledger.transactions.prepare.insert import insert_all
 from ledger.transactions.prepare.plan_pool import Place
@@ -52,7 +57,6 @@ from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Proposal, Rende
 logger = logging.getLogger(__name__)
 
 # More than the INSERT after a plan takes (``sessions.STATEMENT_S`` and a margin).
-INSERT_TIME = timedelta(seconds=15)
 # A batch that lost a race is tried again: the winner is seen then, and left out.
 TRIES = 3
 
@@ -199,7 +203,7 @@ def _plan_and_insert(request: Request, admission: Admission) -> Answer:
         created_at = admission.now + timedelta(seconds=time.monotonic() - began)
         if refusal is None:
             new = draft(request, transaction_id, planned, created_at)
-            _insert(new, states.PREPARE, admission)
+            _insert(new, states.PREPARE)
             _approve_if_nobody_has_to(new)
             return _answer_with(new)
     except (PlanTimedOut, LimitReached, PlansBusy, InProgress):
@@ -209,11 +213,7 @@ def _plan_and_insert(request: Request, admission: Admission) -> Answer:
         # A connection was lost in the database alone: what fails in a plan is PlanFailed.
         _release(request, row, only_by_row=isinstance(failure, CONNECTION_LOST))
         raise
-    _insert(
-        refused_draft(request, transaction_id, planned, created_at, refusal),
-        states.REFUSE,
-        admission,
-    )
+    _insert(refused_draft(request, transaction_id, planned, created_at, refusal), states.REFUSE)
     raise PlanRefused(refusal.detail, transaction_id=str(transaction_id))
 
 
@@ -284,18 +284,17 @@ def _context(request: Request, transaction_id: UUID) -> Context:
     )
 
 
-def _insert(new: New, move: Move[State], admission: Admission) -> None:
-    """Raises ``Overtaken``. With the row the locks of the admission are released.
+def _insert(new: New, move: Move[State]) -> None:
+    """Raises ``Overtaken``.
 
     Tried once: a second try could meet a hold of this plan that is released by then.
     """
     try:
-        inserted = insert_all([new], move, admission.locks)
+        inserted = insert_all([new], move, is_admitted=True)
     except IntegrityError as race:
         raise Overtaken from race
     if not inserted:
         raise Overtaken
-    admission.is_over = True
 
 
 def _approve_if_nobody_has_to(new: New) -> None:
