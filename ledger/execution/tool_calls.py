@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
@@ -12,7 +13,7 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, connections
+from django.db import connection
 
 from ledger.contracts import (
     MayHaveHappened,
@@ -26,6 +27,7 @@ from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease
+from ledger.foundation.lanes import Lane
 from ledger.states import Reasons
 from ledger.tools import silent_addresses
 from ledger.tools.silent_addresses import Address, is_silence
@@ -80,6 +82,8 @@ class Accepted:
 Outcome = Done | Unknown | Nothing | NotCalled | Accepted
 OnLateResult = Callable[[Lease, Outcome], None]
 
+# A thread for each call that is at work, whoever waits for it.
+_threads = Lane("tool-calls", math.inf, daemon=True)
 QUICK_S = 0.05  # an answer within it costs no session
 LEASE_RAN_OUT = "The worker stood still until its lease had run out; it did not call the tool."
 
@@ -93,10 +97,9 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
     if lease.tool is None:
         return Unknown(Reasons.NO_TOOL(tool=lease.row.tool))
     call = _Call(lease, role, on_late_result)
-    thread = threading.Thread(target=call.make, name=f"{role} {lease.row.short_id}", daemon=True)
     timeout = lease.tool.contract.call_timeout
     try:
-        thread.start()
+        _threads.start("", call.make)
         _wait_for(call, timeout.total_seconds())
     except BaseException:
         call.abandon()
@@ -145,16 +148,13 @@ class _Call:
         self._is_abandoned = False
 
     def make(self) -> None:
-        try:
-            outcome = _outcome_of(self.lease, self.role)
-            with self._lock:
-                self._outcome = outcome
-                is_late = self._is_abandoned
-            self.finished.set()
-            if is_late:
-                self._report_late(outcome)
-        finally:
-            connections.close_all()
+        outcome = _outcome_of(self.lease, self.role)
+        with self._lock:
+            self._outcome = outcome
+            is_late = self._is_abandoned
+        self.finished.set()
+        if is_late:
+            self._report_late(outcome)
 
     def outcome_or_abandon(self, why: str) -> Outcome:
         with self._lock:

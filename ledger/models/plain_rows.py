@@ -12,7 +12,7 @@ from uuid import UUID
 from django.db import models
 
 from ledger import seals
-from ledger.models.transactions import Transaction
+from ledger.models.transactions import Transaction, is_accepted
 from ledger.states import LEDGER_STATUS, LedgerStatus, State
 
 
@@ -27,6 +27,11 @@ class TransactionRow(SimpleNamespace):
     @property
     def financial_impact(self) -> dict[str, str] | None:
         return seals.financial_impact(self.amount, self.currency)
+
+    @property
+    def is_accepted(self) -> bool:
+        """As ``TransactionQuerySet.accepted()``."""
+        return is_accepted(self)
 
     @property
     def ledger_status(self) -> LedgerStatus:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from django.db import models
@@ -331,8 +332,7 @@ class Transaction(models.Model):
     @property
     def is_accepted(self) -> bool:
         """As ``TransactionQuerySet.accepted()``."""
-        is_free = self.lease_expires_at is None and self.next_attempt_at is not None
-        return self.state == State.COMMITTING and is_free
+        return is_accepted(self)
 
     @property
     def financial_impact(self) -> dict[str, str] | None:
@@ -375,3 +375,8 @@ class IdempotencyKey(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+def is_accepted(row: Any) -> bool:
+    is_free = row.lease_expires_at is None and row.next_attempt_at is not None
+    return row.state == State.COMMITTING and is_free

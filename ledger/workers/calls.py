@@ -19,7 +19,7 @@ from django.db import close_old_connections, connection
 
 from ledger.foundation.lanes import Busy, Job, Lane
 from ledger.foundation.postgres import use_prepared_statements
-from ledger.models import Transaction
+from ledger.models import TransactionRow
 from ledger.tools import silent_addresses, tool_of
 from ledger.tools.silent_addresses import Address
 
@@ -126,18 +126,29 @@ def _do_in_turn(call: Call, do: Callable[[], None]) -> None:
             do()
 
 
-_COLUMNS = ("id", "tenant", "tool", "tool_version", "state", "next_attempt_at")
+_COLUMNS = (
+    "id",
+    "tenant",
+    "tool",
+    "tool_version",
+    "state",
+    "lease_expires_at",
+    "next_attempt_at",
+)
 _BY_ID = f"SELECT {', '.join(_COLUMNS)} FROM ledger_transaction WHERE id = ANY (%s::uuid[])"
 
 
 def _calls_of(job_ids: Iterable[str]) -> dict[str, Call]:
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_BY_ID, [list(job_ids)])
-        rows = [Transaction(**dict(zip(_COLUMNS, row, strict=True))) for row in cursor.fetchall()]
+        rows = [
+            TransactionRow(**dict(zip(_COLUMNS, values, strict=True)))
+            for values in cursor.fetchall()
+        ]
     return {str(row.pk): _call_of(row) for row in rows}
 
 
-def _call_of(row: Transaction) -> Call:
+def _call_of(row: TransactionRow) -> Call:
     tool = tool_of(row)
     runs_at, timeout = (tool.runs_at, tool.contract.call_timeout) if tool else ("", timedelta(0))
     subject = Subject(row.tenant, row.tool, runs_at)

@@ -149,10 +149,16 @@ class IdQueue(DjangoRQ):
         """RQ's own takes an id without a record out of the queue."""
         return None
 
-    def take(self, most: int) -> list[Job]:
+    def take(self, most: int) -> list[str]:
         """Take the next ids that are there already, at most so many."""
         taken: Any = self.connection.lpop(self.key, most)
-        return self._jobs_of(as_text(job_id) for job_id in taken or ())
+        return [job_id for job_id in map(as_text, taken or ()) if self.is_id(job_id)]
+
+    def is_id(self, text: str) -> bool:
+        with suppress(ValueError):
+            JOBS[self.name][1](text)
+            return True
+        return False
 
     def get_jobs(self, offset: int = 0, length: int = -1) -> list[Job]:
         """The jobs of a page; RQ's own reads a record of each."""
@@ -209,39 +215,42 @@ class WarmWorker(SimpleWorker):
             self.set_state(WorkerStatus.IDLE)
 
     def _begin(self, job: Job, queue: Queue) -> None:
-        if self.calls is None or queue.name not in calls.QUEUES:
-            self._run([job], queue, partial(run, queue.name, job.id))
-            return
         assert isinstance(queue, IdQueue)
-        jobs = [job, *queue.take(TAKEN_ALONG)]
-        self._run(jobs, queue, partial(self._begin_calls, self.calls, jobs, queue))
+        if self.calls is None or queue.name not in calls.QUEUES:
+            self._run([job.id], queue, partial(run, queue.name, job.id))
+            return
+        ids = [job.id, *queue.take(TAKEN_ALONG)]
+        self._run(ids, queue, partial(self._begin_calls, self.calls, ids, queue))
 
-    def _begin_calls(self, calls: Calls, jobs: Sequence[Job], queue: Queue) -> None:
-        work = {job.id: partial(run, queue.name, job.id) for job in jobs}
+    def _begin_calls(self, calls: Calls, ids: Sequence[str], queue: IdQueue) -> None:
         calls.begin_each(
-            queue.name, {job.id: partial(self._run, [job], queue, work[job.id]) for job in jobs}
+            queue.name,
+            {
+                each: partial(self._run, [each], queue, partial(run, queue.name, each))
+                for each in ids
+            },
         )
 
-    def _run(self, jobs: Sequence[Job], queue: Queue, work: Callable[[], None]) -> None:
+    def _run(self, ids: Sequence[str], queue: IdQueue, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception as failure:
             if isinstance(failure, CONNECTION_LOST) and not connection.is_usable():
-                self._put_back(jobs, queue, failure)
+                self._put_back(ids, queue, failure)
             else:
-                logger.exception("%s %s failed", queue.name, ", ".join(job.id for job in jobs))
-                for job in jobs:
-                    self._list_as_failed(job, queue, failure)
+                logger.exception("%s %s failed", queue.name, ", ".join(ids))
+                for job_id in ids:
+                    self._list_as_failed(queue.job_of(job_id), queue, failure)
         else:
             self._outages = 0
             self._outage.is_over()
 
-    def _put_back(self, jobs: Sequence[Job], queue: Queue, failure: Exception) -> None:
+    def _put_back(self, ids: Sequence[str], queue: IdQueue, failure: Exception) -> None:
         """Without the database a job is not a failed one: enqueue it again, and pause."""
         self._outages += 1
         self._outage.goes_on(failure)
         connection.close()
-        self.connection.rpush(queue.key, *(job.id for job in jobs))
+        self.connection.rpush(queue.key, *ids)
         self.stopping.wait(PAUSE.wait(self._outages).total_seconds())
 
     def _list_as_failed(self, job: Job, queue: Queue, failure: Exception) -> None:

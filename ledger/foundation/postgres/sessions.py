@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import select
-from typing import Any
-
-import psycopg
 from django.db import InterfaceError, OperationalError, connection, connections
 from psycopg.errors import QueryCanceled
 
 from ledger.foundation.breakers import Breaker
 from ledger.foundation.postgres import servers
-from ledger.foundation.postgres.backend.base import BoundedConnection, DatabaseIsAway
+from ledger.foundation.postgres.backend.base import BoundedConnection, DatabaseIsAway, is_lost
 
 # Raised when the database is away or has ended the session.
 CONNECTION_LOST = (OperationalError, InterfaceError)
@@ -58,7 +54,6 @@ def bound(
         BoundedConnection.breaker = Breaker("The database", _gives_sign, DatabaseIsAway)
     if pool:
         database["CONN_MAX_AGE"] = 0  # returned to the pool after each request
-        database["CONN_HEALTH_CHECKS"] = True
         database["OPTIONS"]["pool"] = {
             "connection_class": BoundedConnection,
             "min_size": 0,
@@ -92,20 +87,9 @@ def sqlstate(failure: Exception) -> str:
 
 
 def end_if_lost() -> None:
-    """End this thread's session if the server has ended it; costs no question to the server.
-
-    To a session that is idle PostgreSQL writes only that it ends.
-    """
-    if connection.connection is not None and _has_input(connection.connection):
+    """End this thread's session if the server has ended it."""
+    if connection.connection is not None and is_lost(connection.connection):
         end()
-
-
-def _has_input(session: psycopg.Connection[Any]) -> bool:
-    if session.closed:
-        return True
-    poll = select.poll()
-    poll.register(session.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
 
 
 def end() -> None:

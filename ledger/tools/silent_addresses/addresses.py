@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from ledger.contracts import ReadonlyTool, Role, Tool
 from ledger.foundation.http_out import Silent
 from ledger.foundation.postgres import use_prepared_statements
-from ledger.models import SilentAddress, Transaction
+from ledger.models import SilentAddress, Transaction, TransactionRow
 from ledger.states import State
 from ledger.tools.catalogue import tool_of
 
@@ -59,7 +59,7 @@ def address_of(tenant: str, tool: Tool[Any, Any] | ReadonlyTool, role: Role | No
     return Address(tenant, (tool.runs_at or tool.name)[:300], role in _ACT)
 
 
-def next_call_of(row: Transaction) -> Address | None:
+def next_call_of(row: Transaction | TransactionRow) -> Address | None:
     """The address of the call that a worker makes next; ``None`` if it makes none."""
     tool, role = tool_of(row), _NEXT.get(State(row.state))
     is_at_work = row.state == State.COMMITTING and not row.is_accepted

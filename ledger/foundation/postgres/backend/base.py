@@ -7,6 +7,7 @@ to stop waiting by itself.
 
 from __future__ import annotations
 
+import select
 import time
 from collections.abc import Generator
 from types import SimpleNamespace
@@ -80,10 +81,31 @@ class DatabaseWrapper(base.DatabaseWrapper):
         """Raises ``psycopg.OperationalError``, at once while the breaker is open."""
         breaker = BoundedConnection.breaker
         if breaker is None:
-            return super().get_new_connection(conn_params)
+            return self._new_or_pooled(conn_params)
         breaker.refuse()
         try:
-            return super().get_new_connection(conn_params)
+            return self._new_or_pooled(conn_params)
         except psycopg.OperationalError:
             breaker.doubt()
             raise
+
+    def _new_or_pooled(self, conn_params: dict[str, Any]) -> Any:
+        """From the pool those that the server has ended are not taken: Django's own check asks it
+        each time."""
+        while is_lost(session := super().get_new_connection(conn_params)):
+            session.close()
+            if self.pool is not None:
+                self.pool.putconn(session)
+        return session
+
+
+def is_lost(session: psycopg.Connection[Any]) -> bool:
+    """True if the server has ended this idle session; costs no question to it.
+
+    To a session that is idle PostgreSQL writes only that it ends.
+    """
+    if session.closed:
+        return True
+    poll = select.poll()
+    poll.register(session.fileno(), select.POLLIN)
+    return bool(poll.poll(0))
