@@ -118,8 +118,16 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
 
 
 def barred_keepers_of(row: Transaction) -> frozenset[str]:
-    """The people who have kept the proposing agent since, who may not approve or settle it."""
-    return frozenset() if row.keeper_may_sign else keepers_of(row.proposed_by, row.created_at)
+    """The people who have kept the proposing agent since, who may not approve or settle it.
+
+    Read once for each instance of the row: a page asks several times.
+    """
+    if row.keeper_may_sign:
+        return frozenset()
+    if "barred_keepers" not in vars(row):
+        vars(row)["barred_keepers"] = keepers_of(row.proposed_by, row.created_at)
+    keepers: frozenset[str] = vars(row)["barred_keepers"]
+    return keepers
 
 
 def may_answer(question: Question, principal: str, roles: Roles, now: datetime) -> May:

@@ -27,6 +27,7 @@ from ledger.foundation.postgres import (
     compile_once,
     on_one_line,
     row_of,
+    unlocked,
     update_returning,
     use_prepared_statements,
     wanted_sql,
@@ -236,12 +237,10 @@ def _at_once(
     table, update = moves.model._meta.db_table, moves.update.sql
     names = [field.column for field in moves.model._meta.concrete_fields]
     columns = ", ".join(f"{table}.{name}" if name in dict(own) else name for name in names)
-    locked, owed, owed_ids = "", "", "NULL"
+    tables, owed, owed_ids = [wanted_sql(dict(own))], "", "NULL"
     if locks:
-        locked = f"""locked AS (
-            SELECT row.id FROM {table} row JOIN {WANTED} ON row.id = {WANTED}.id
-            ORDER BY row.id FOR UPDATE OF row SKIP LOCKED),"""
-        update = f"{update} AND {table}.id IN (SELECT id FROM locked)"
+        locked, update = unlocked(update, table)
+        tables.append(locked)
     if channels:
         rows = ", ".join(f"('{channel}', '')" for channel in channels)
         insert = outbox.insert_sql(f"event, (VALUES {rows})")
@@ -249,7 +248,7 @@ def _at_once(
         owed_ids = "(SELECT array_agg(owed.id) FROM owed WHERE owed.event_id = event.id)"
     now = f"(extract(epoch FROM moved.{moves.now_in}) * 1000000)::bigint::text"
     return on_one_line(f"""
-        WITH {wanted_sql(dict(own))}, {locked}
+        WITH {", ".join(tables)},
              moved AS ({update} RETURNING {columns}),
              event AS (
                  INSERT INTO ledger_event (

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 from django.conf import settings
@@ -16,6 +17,16 @@ from django.db.models.functions import Now
 
 from ledger import states
 from ledger.contracts import Context, Tool
+from ledger.foundation.batches import Combiner
+from ledger.foundation.postgres import (
+    Statement,
+    arrays_of,
+    compile_once,
+    of_each,
+    unlocked,
+    use_prepared_statements,
+    wanted_sql,
+)
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Transaction
 from ledger.seals import Link
@@ -100,9 +111,8 @@ class Lease:
         A database that is away for a moment only costs this renewal.
         """
         began = clock()
-        held = Transaction.objects.filter(self.holds, pk=self.row.pk, state__in=states.AT_WORK)
         try:
-            is_renewed = held.update(lease_expires_at=Now() + timedelta(seconds=settings.LEASE_S))
+            is_renewed = _renewals.ask(self)
         except CONNECTION_LOST as failure:
             logger.warning("the lease on %s could not be renewed: %s", self.row.pk, failure)
             connection.close()
@@ -110,3 +120,34 @@ class Lease:
         if is_renewed:
             self.good_until = began + settings.LEASE_S
         return clock() < self.good_until
+
+
+def until_renewal() -> float:
+    """Seconds until leases are renewed, at the same moments in all threads: together."""
+    every = settings.LEASE_S / 3
+    return every - clock() % every
+
+
+def _renew_all(leases: Sequence[Lease]) -> list[bool | None]:
+    statement = _renewal(settings.LEASE_S)
+    tables, update = [wanted_sql(statement.own)], statement.sql
+    if len(leases) > 1:
+        locked, update = unlocked(update, Transaction._meta.db_table)
+        tables.append(locked)
+    sql = f"WITH {', '.join(tables)} {update} RETURNING ledger_transaction.id"
+    values = [{"id": each.row.pk, "fencing_token": each.fencing_token} for each in leases]
+    with use_prepared_statements(), connection.cursor() as cursor:
+        cursor.execute(sql, [*arrays_of(values, statement.own), *statement.parameters])
+        renewed = {row_id for (row_id,) in cursor.fetchall()}
+    return [each.row.pk in renewed or None for each in leases]
+
+
+@lru_cache(maxsize=8)
+def _renewal(lease_s: float) -> Statement:
+    own = {"pk": of_each("id"), "fencing_token": of_each("fencing_token")}
+    held = Transaction.objects.filter(**own, state__in=states.AT_WORK)
+    expiry = Now() + timedelta(seconds=lease_s)
+    return compile_once(held, {"fencing_token": "integer"}, lease_expires_at=expiry)
+
+
+_renewals: Combiner[Lease, bool] = Combiner(_renew_all)

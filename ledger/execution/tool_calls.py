@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import connection
 
 from ledger.contracts import (
@@ -26,7 +25,7 @@ from ledger.contracts import (
 from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
-from ledger.execution.leases import Lease
+from ledger.execution.leases import Lease, until_renewal
 from ledger.foundation.lanes import Lane
 from ledger.states import Reasons
 from ledger.tools import silent_addresses
@@ -123,7 +122,7 @@ def _wait_for(call: _Call, seconds: float) -> None:
         return
     _give_session_back()
     while (left := deadline - time.monotonic()) > 0:
-        if call.finished.wait(min(left, settings.LEASE_S / 3)):
+        if call.finished.wait(min(left, until_renewal())):
             return
         call.lease.renew()
         _give_session_back()

@@ -15,13 +15,14 @@ from django.utils import timezone
 from ledger import execution
 from ledger.contracts import NothingHappened
 from ledger.errors import InvalidRequest, NotPossible
-from ledger.execution import crash_points, recording
+from ledger.execution import crash_points, leases, recording
 from ledger.execution.tool_calls import Nothing
 from ledger.models import Transaction
 from ledger.principals import Principal
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
+from tests.processes import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -435,3 +436,32 @@ def _terminate(pid: int) -> None:
     thread = threading.Thread(target=kill)
     thread.start()
     thread.join()
+
+
+def test_leases_of_calls_that_last_are_renewed_together(approved, the_world, settings):
+    settings.LEASE_S = 0.9
+    may_go_on = threading.Event()
+    the_world.before = [lambda: may_go_on.wait(10)] * 3
+    rows = [approved("launch", rocket=f"r{number}") for number in range(3)]
+    threads = [threading.Thread(target=commit_and_close, args=[row.pk]) for row in rows]
+    renewals: list[int] = []
+    renew_all = leases._renewals._do_all
+    leases._renewals._do_all = lambda held: renewals.append(len(held)) or renew_all(held)
+    try:
+        for thread in threads:
+            thread.start()
+        until(lambda: max(renewals, default=0) > 1, what="several are renewed together")
+    finally:
+        leases._renewals._do_all = renew_all
+        may_go_on.set()
+        for thread in threads:
+            thread.join()
+
+    assert {after(row).state for row in rows} == {State.COMMITTED}
+
+
+def commit_and_close(pk):
+    try:
+        execution.commit(pk)
+    finally:
+        connections.close_all()

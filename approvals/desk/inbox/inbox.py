@@ -32,7 +32,7 @@ from ledger.reporting import search
 from ledger.states import OPEN, State
 from ledger.transactions import STUCK_AFTER
 
-PAGE = 100  # rows; the others come while one scrolls
+PAGE = 50  # rows; the others come while one scrolls
 # In these states a transaction waits for ever if no worker has its tool.
 NEED_THE_TOOL = [State.APPROVED, State.ROLLING_BACK, State.COMPENSATING]
 

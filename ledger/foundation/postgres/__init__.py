@@ -33,6 +33,7 @@ from ledger.foundation.postgres.statements import (
     arrays_of,
     compile_once,
     of_each,
+    unlocked,
     wanted_sql,
 )
 from ledger.foundation.postgres.updates import row_of, update_returning
@@ -59,6 +60,7 @@ __all__ = [
     "row_of",
     "shares_sessions",
     "too_many_sessions",
+    "unlocked",
     "update_returning",
     "use_prepared_statements",
     "wanted_sql",

@@ -59,6 +59,14 @@ def wanted_sql(own: Mapping[str, str]) -> str:
     return f"{WANTED} AS (SELECT * FROM unnest({arrays}) AS {WANTED} ({', '.join(own)}))"
 
 
+def unlocked(update: str, table: str) -> tuple[str, str]:
+    """A further table for WITH, and the UPDATE of those rows alone that nobody else has locked."""
+    rows = f"""locked AS (
+        SELECT row.id FROM {table} row JOIN {WANTED} ON row.id = {WANTED}.id
+        ORDER BY row.id FOR UPDATE OF row SKIP LOCKED)"""
+    return rows, f"{update} AND {table}.id IN (SELECT id FROM locked)"
+
+
 def arrays_of(rows: Iterable[Mapping[str, Any]], own: Mapping[str, str]) -> list[list[Any]]:
     """The parameters of ``wanted_sql``."""
     rows = list(rows)
