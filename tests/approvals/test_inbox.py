@@ -97,7 +97,7 @@ def test_the_inbox_takes_as_many_queries_for_sixty_rows_as_for_one(
     with django_assert_max_num_queries(14):
         page = as_alice.get("/", headers=FRAGMENT).content.decode()
 
-    assert page.count('id="row-') == 61
+    assert page.count('id="row-') == inbox.PAGE
 
 
 def test_a_browser_that_missed_a_moment_is_given_what_changed_and_after_long_the_whole_list(

@@ -10,6 +10,8 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
+from django.db import connection
 from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import RowNumber
 
@@ -60,12 +62,8 @@ def _ranked(rows: QuerySet[Any], agent: str, kind: str, per_agent: int) -> Share
     ranked = rows.annotate(
         place=Window(RowNumber(), partition_by=same_agent, order_by=URGENT_FIRST),
         total=Window(Count("pk"), partition_by=same_agent),
-    ).filter(place__lte=per_agent)
-    shown = list(
-        ranked.order_by("place", *URGENT_FIRST).values_list(
-            "pk", "place", "total", "tenant", agent, f"{agent}_name", "rank", "expires_at"
-        )[:MOST_ROWS]
-    )
+    ).values_list("pk", "place", "total", "tenant", agent, f"{agent}_name", "rank", "expires_at")
+    shown = _first(ranked, per_agent)
     numbers = Counter((tenant, principal) for _, _, _, tenant, principal, *_ in shown)
     more = {
         (tenant, principal): More(principal, name, tenant, total - numbers[tenant, principal], kind)
@@ -75,6 +73,24 @@ def _ranked(rows: QuerySet[Any], agent: str, kind: str, per_agent: int) -> Share
     places = {pk: place for pk, place, *_ in shown}
     keys = [(rank, expires_at, pk) for pk, *_, rank, expires_at in shown]
     return Share(places, list(more.values()), keys)
+
+
+def _first(ranked: QuerySet[Any, Any], per_agent: int) -> list[tuple[Any, ...]]:
+    """Those with a place up to ``per_agent``. Django takes longer to compile a filter by a window
+    than PostgreSQL needs for all rows."""
+    try:
+        sql, parameters = ranked.query.sql_with_params()
+    except EmptyResultSet:
+        return []
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"""SELECT * FROM ({sql})
+                AS ranked (pk, place, total, tenant, agent, name, rank, expires_at)
+                WHERE place <= %s ORDER BY place, rank, expires_at, pk LIMIT {MOST_ROWS}""",
+            [*parameters, per_agent],
+        )
+        shown: list[tuple[Any, ...]] = cursor.fetchall()
+        return shown
 
 
 def beyond_share(rows: QuerySet[Any], among: Collection[Any], *, agent: str) -> set[Any]:
