@@ -172,6 +172,8 @@ class ManyMoves(Generic[Row]):
         self, answers: tuple[str, ...], sealed: Sequence[SealedAtOnce], locks: bool
     ) -> list[Sequence[Any]]:
         """The values of ``answers`` for each row; the doorbell rings after commit."""
+        if len({each.row_id for each in sealed}) < len(sealed):
+            raise ValueError("Two moves of one row cannot be made in one statement.")
         kind = str(self.move.kind)
         own = {**self.update.own, **_OF_EVENT}
         channels = tuple(outbox.wanted_for(kind))

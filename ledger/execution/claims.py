@@ -56,7 +56,7 @@ def _claim_all(transaction_ids: Sequence[UUID]) -> list[Lease | None]:
     return [leases.pop(each, None) for each in transaction_ids]
 
 
-_claims: Combiner[UUID, Lease] = Combiner(_claim_all)
+_claims: Combiner[UUID, Lease] = Combiner(_claim_all, subject=lambda transaction_id: transaction_id)
 
 
 @lru_cache(maxsize=8)

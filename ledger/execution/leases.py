@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from django.conf import settings
@@ -150,4 +151,4 @@ def _renewal(lease_s: float) -> Statement:
     return compile_once(held, {"fencing_token": "integer"}, lease_expires_at=expiry)
 
 
-_renewals: Combiner[Lease, bool] = Combiner(_renew_all)
+_renewals: Combiner[Lease, bool] = Combiner(_renew_all, subject=attrgetter("row.pk"))

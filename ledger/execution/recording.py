@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -153,7 +154,7 @@ def _commit_all(commits: Sequence[OneMove]) -> list[bool | None]:
     return [commit.transaction_id in made or None for commit in commits]
 
 
-_commits: Combiner[OneMove, bool] = Combiner(_commit_all)
+_commits: Combiner[OneMove, bool] = Combiner(_commit_all, subject=attrgetter("transaction_id"))
 
 
 def _keep_late_receipt(lease: Lease, receipt: str) -> None:

@@ -34,7 +34,7 @@ class Doing:
 
 def asked_together(doing: Doing, first: int, *others: int) -> list[Any]:
     """The results of all, where the others come while the first is being done; or a failure."""
-    combiner: Combiner[int, int] = Combiner(doing)
+    combiner: Combiner[int, int] = Combiner(doing, subject=abs)
     with ThreadPoolExecutor(1 + len(others)) as threads:
         futures = [threads.submit(combiner.ask, first)]
         assert doing.has_begun.wait(SECONDS)
@@ -50,6 +50,12 @@ def test_those_who_come_meanwhile_are_done_together():
     doing = Doing()
     assert asked_together(doing, 1, 2, 3, 4) == [2, 4, 6, 8]
     assert doing.calls == [[1], [2, 3, 4]]
+
+
+def test_what_is_about_the_same_is_not_done_together():
+    doing = Doing()
+    assert asked_together(doing, 1, 2, -2, 3) == [2, 4, -4, 6]
+    assert doing.calls == [[1], [2, 3], [-2]]
 
 
 def test_of_those_that_are_not_done_together_each_is_tried_alone():
@@ -79,13 +85,15 @@ def test_who_asks_alone_does_it_in_its_own_thread():
         threads.append(threading.current_thread())
         return [*requests]
 
-    combiner: Combiner[int, int] = Combiner(do_all)
+    combiner: Combiner[int, int] = Combiner(do_all, subject=abs)
     assert combiner.ask(1) == 1
     assert threads == [threading.current_thread()]
 
 
 @pytest.mark.parametrize("repetition", range(3))
 def test_many_threads_lose_nothing(repetition: int):
-    combiner: Combiner[int, int] = Combiner(lambda numbers: [2 * number for number in numbers])
+    combiner: Combiner[int, int] = Combiner(
+        lambda numbers: [2 * number for number in numbers], subject=lambda number: number % 100
+    )
     with ThreadPoolExecutor(16) as threads:
         assert [*threads.map(combiner.ask, range(2000))] == [2 * n for n in range(2000)]

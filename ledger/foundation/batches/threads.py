@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Generic, TypeVar
 
 logger = logging.getLogger(__name__)
@@ -36,8 +36,14 @@ class Combiner(Generic[Request, Result]):
     did not do, or failed with, together with others, each thread does once more for itself alone.
     """
 
-    def __init__(self, do_all: Callable[[Sequence[Request]], Sequence[Result | None]]) -> None:
-        self._do_all = do_all
+    def __init__(
+        self,
+        do_all: Callable[[Sequence[Request]], Sequence[Result | None]],
+        *,
+        subject: Callable[[Request], Hashable],
+    ) -> None:
+        """Requests about one ``subject`` are never done together."""
+        self._do_all, self._subject = do_all, subject
         self._lock = threading.Lock()
         self._line: list[_Asked[Request, Result]] = []
         self._is_led = False
@@ -58,8 +64,7 @@ class Combiner(Generic[Request, Result]):
 
     def _lead(self, first: _Asked[Request, Result]) -> None:
         """Do the requests of all who have come; the next one leads then."""
-        with self._lock:
-            others, self._line = self._line[: MOST_TOGETHER - 1], self._line[MOST_TOGETHER - 1 :]
+        others = self._take_along(first)
         try:
             if others:
                 self._do_together([first, *others])
@@ -69,6 +74,18 @@ class Combiner(Generic[Request, Result]):
             self._hand_over()
             for asked in others:
                 asked.turn.set()
+
+    def _take_along(self, first: _Asked[Request, Result]) -> list[_Asked[Request, Result]]:
+        others: list[_Asked[Request, Result]] = []
+        subjects = {self._subject(first.request)}
+        with self._lock:
+            for asked in list(self._line):
+                subject = self._subject(asked.request)
+                if subject not in subjects and len(subjects) < MOST_TOGETHER:
+                    subjects.add(subject)
+                    others.append(asked)
+                    self._line.remove(asked)
+        return others
 
     def _do_together(self, every: Sequence[_Asked[Request, Result]]) -> None:
         try:
