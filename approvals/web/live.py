@@ -124,7 +124,8 @@ class Watcher:
                 began = time.monotonic()
                 has_checked = await self._check_before_rows(tenant)
                 for reader, sockets in self._readers(tenant).items():
-                    rows = await _read(reader, changed) if has_checked else None
+                    desks = len(self.sockets) * settings.WEB_PROCESSES
+                    rows = await _read(reader, changed, desks) if has_checked else None
                     await self._tell_all(sockets, tenant, changed, rows)
                 pause = max(LEAST_PAUSE_S, 4 * (time.monotonic() - began))
                 await asyncio.sleep(min(pause, LONGEST_PAUSE_S))
@@ -172,13 +173,13 @@ class Watcher:
         return lost
 
 
-async def _read(reader: Reader, changed: list[str]) -> Rows | None:
+async def _read(reader: Reader, changed: list[str], desks: int) -> Rows | None:
     """The rows; ``None`` if they are too many or late: then each page asks for its own."""
     if len(changed) > MOST_IDS:
         return None
     try:
         async with asyncio.timeout(ROWS_WITHIN_S):
-            return await _rows.run("", pushed_rows.rows_for, reader, changed)
+            return await _rows.run("", pushed_rows.rows_for, reader, changed, desks)
     except Exception as failure:
         logger.warning("rows for open desks could not be read: %r", failure)
         return None

@@ -5,7 +5,7 @@ import { count } from "./count.js";
 import { $, $$, announce, fetchFragment, fetchPart, parsed } from "./page.js";
 import { counted, word } from "./words.js";
 
-const REFRESH_AFTER = 2_000; // milliseconds, for rows that are only counted
+let refreshAfter = 2_000; // milliseconds, for rows that are only counted; longer among many desks
 const FADE_AFTER = 6_000; // that a row decided elsewhere stays
 const IDLE_AFTER = 10_000; // without a movement, somebody's pointer is only parked there
 
@@ -146,7 +146,13 @@ let listRefresh = null;
 // What an agent has beyond its share of the list is only counted. When that may have changed, the
 // whole list is fetched, once in a while however often it changes.
 function refreshListSoon() {
-  listRefresh ??= setTimeout(() => { listRefresh = null; refreshList(); }, REFRESH_AFTER);
+  listRefresh ??= setTimeout(refreshOnceSeen, refreshAfter * (0.5 + Math.random()));
+}
+
+function refreshOnceSeen() {
+  if (document.hidden) { document.addEventListener("visibilitychange", refreshOnceSeen, { once: true }); return; }
+  listRefresh = null;
+  refreshList();
 }
 
 async function fetchRows(which) {
@@ -160,6 +166,8 @@ async function fetchRows(which) {
 function patch(fragment) {
   if (!$("#list")) { count(fragment); return true; }
   keepingFocus(() => { for (const row of $$(".row", fragment)) patchRow(document.adoptNode(row)); });
+  const seconds = Number($("[data-refresh-after]", fragment)?.dataset.refreshAfter);
+  if (seconds) refreshAfter = seconds * 1_000;
   if ($("[data-hidden-changed]", fragment)) refreshListSoon();
   count(fragment);
   changed();

@@ -31,12 +31,13 @@ def reader_of(client: Client, language: str = "en") -> Reader:
     return pushed_rows.reader_of(session, Browser(language, ""))
 
 
-def rows_for(client: Client, *rows: Any, language: str = "en") -> Rows:
-    return pushed_rows.rows_for(reader_of(client, language), [str(row.pk) for row in rows])
+def rows_for(client: Client, *rows: Any, language: str = "en", desks: int = 1) -> Rows:
+    return pushed_rows.rows_for(reader_of(client, language), [str(row.pk) for row in rows], desks)
 
 
 def without_time(html: str) -> str:
-    return re.sub(r'data-server-now="[^"]*"|\d+:\d\d left|\s+', " ", html)
+    html = re.sub(r' data-(?:server-now|refresh-after)="[^"]*"', "", html)
+    return re.sub(r"\d+:\d\d left|\s+", " ", html)
 
 
 def test_they_are_those_that_the_page_would_fetch(as_alice, as_bob, as_olga, a_payment):
@@ -166,3 +167,10 @@ def test_without_the_rows_the_page_is_told_all_the_same(as_bob, a_payment, monke
     [message] = heard(as_bob, act=lambda: [[row]])
 
     assert (message["changed"], message["rows"]) == ([str(row.pk)], "")
+
+
+def test_the_more_desks_are_open_the_less_often_each_looks_at_its_whole_list(a_payment, as_alice):
+    row = a_payment()
+
+    assert 'data-refresh-after="2"' in rows_for(as_alice, row, desks=20).html
+    assert 'data-refresh-after="80"' in rows_for(as_alice, row, desks=1000).html
