@@ -64,7 +64,7 @@ def _claim(lease_s: float, deployed: tuple[str, ...]) -> CompiledMove:
     """The claim, which depends on the settings and the tools of this process."""
     hold_lasts = Q(hold_expires_at=None) | Q(hold_expires_at__gt=Now())
     for_workers = Transaction.objects.deployed_here().for_workers()
-    claimable = for_workers.begun_by_nobody().filter(hold_lasts, pk=of_each("id"))
+    claimable = for_workers.without_late_receipt_of_operation().filter(hold_lasts, pk=of_each("id"))
     return compile_move(claimable, states.CLAIM, work=new_lease())
 
 

@@ -69,13 +69,14 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         return self.filter(Exists(_versions_for_agents()), state=State.APPROVED)
 
     def begun_by_nobody(self) -> TransactionQuerySet:
-        """Signed off, and no other row of the same operation has a late receipt.
+        """Signed off, and not carried out already."""
+        return self.without_late_receipt_of_operation().filter(state=State.APPROVED)
 
-        With one, the operation may have been carried out already.
-        """
+    def without_late_receipt_of_operation(self) -> TransactionQuerySet:
+        """No row of the operation has a late receipt: it cannot have been carried out already."""
         same = {"tenant": OuterRef("tenant"), "operation_key": OuterRef("operation_key")}
         unexplained = TransactionQuerySet(self.model).with_late_receipt().filter(**same)
-        return self.filter(~Exists(unexplained), state=State.APPROVED)
+        return self.filter(~Exists(unexplained))
 
     def in_doubt(self) -> TransactionQuerySet:
         return self.filter(state=State.IN_DOUBT)
