@@ -151,17 +151,17 @@ class ManyMoves(Generic[Row]):
     update: Statement
     now_in: str
 
-    def make(self, sealed: Sequence[SealedAtOnce], *, locks: bool) -> list[MovedAtOnce[Row]]:
+    def make(self, sealed: Sequence[SealedAtOnce], *, skip_locked: bool) -> list[MovedAtOnce[Row]]:
         """Those that were made; nothing is written for a row that the statement does not match.
 
-        ``locks``: it waits for no row that somebody else has locked, and does not match it.
+        ``skip_locked``: it waits for no row that somebody else has locked, and does not match it.
         """
-        answers = self._execute(_ROW_AND_CHAIN, sealed, locks)
+        answers = self._execute(_ROW_AND_CHAIN, sealed, skip_locked)
         return [self._moved(*answer) for answer in answers]
 
-    def end(self, sealed: Sequence[SealedAtOnce], *, locks: bool) -> set[UUID]:
+    def end(self, sealed: Sequence[SealedAtOnce], *, skip_locked: bool) -> set[UUID]:
         """The same for who needs to know only which were made."""
-        return {row_id for (row_id,) in self._execute(("moved.id",), sealed, locks)}
+        return {row_id for (row_id,) in self._execute(("moved.id",), sealed, skip_locked)}
 
     def _moved(self, *answer: Any) -> MovedAtOnce[Row]:
         *columns, earlier, latest = answer
@@ -170,7 +170,7 @@ class ManyMoves(Generic[Row]):
         return MovedAtOnce(row_of(self.model, columns), links if is_whole else None)
 
     def _execute(
-        self, answers: tuple[str, ...], sealed: Sequence[SealedAtOnce], locks: bool
+        self, answers: tuple[str, ...], sealed: Sequence[SealedAtOnce], skip_locked: bool
     ) -> list[Sequence[Any]]:
         """The values of ``answers`` for each row; the doorbell rings after commit."""
         if len({each.row_id for each in sealed}) < len(sealed):
@@ -178,7 +178,7 @@ class ManyMoves(Generic[Row]):
         kind = str(self.move.kind)
         own = {**self.update.own, **_OF_EVENT}
         channels = tuple(outbox.wanted_for(kind))
-        sql = _at_once(self, tuple(own.items()), answers, channels, locks)
+        sql = _at_once(self, tuple(own.items()), answers, channels, skip_locked)
         arrays = arrays_of((each.values for each in sealed), own)
         with use_prepared_statements(), connection.cursor() as cursor:
             cursor.execute(sql, [*arrays, *self.update.parameters, kind])
@@ -240,7 +240,7 @@ def _at_once(
     own: tuple[tuple[str, str], ...],
     answers: tuple[str, ...],
     channels: tuple[str, ...],
-    locks: bool,
+    skip_locked: bool,
 ) -> str:
     """The UPDATE with its events and deliveries. What a statement writes, it does not see itself.
 
@@ -251,7 +251,7 @@ def _at_once(
     names = [field.column for field in moves.model._meta.concrete_fields]
     columns = ", ".join(f"{table}.{name}" if name in dict(own) else name for name in names)
     tables, owed, owed_ids = [wanted_sql(dict(own))], "", "NULL"
-    if locks:
+    if skip_locked:
         locked, update = unlocked(update, table)
         tables.append(locked)
     if channels:

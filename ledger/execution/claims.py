@@ -49,7 +49,7 @@ def _claim_all(transaction_ids: Sequence[UUID]) -> list[Lease | None]:
     began = clock()
     wanted = [OneMove(each, by=WORKER, via=Surface.SYSTEM) for each in transaction_ids]
     claim_them = _claim(settings.LEASE_S, tuple(tools))
-    claimed = advance_all_at_once(claim_them, wanted, locks=len(wanted) > 1)
+    claimed = advance_all_at_once(claim_them, wanted, skip_locked=len(wanted) > 1)
     leases = {
         each: Lease(row, row.fencing_token, began, links) for each, (row, links) in claimed.items()
     }

@@ -150,7 +150,7 @@ def _commit_at_once(lease: Lease, receipt: str, result: dict[str, Any]) -> Trans
 
 
 def _commit_all(commits: Sequence[OneMove]) -> list[bool | None]:
-    made = end_all_at_once(_commit(), commits, locks=len(commits) > 1)
+    made = end_all_at_once(_commit(), commits, skip_locked=len(commits) > 1)
     return [commit.transaction_id in made or None for commit in commits]
 
 

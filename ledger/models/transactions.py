@@ -26,7 +26,7 @@ from ledger.states import (
     State,
 )
 
-# A literal, so that a prepared statement, too, reads the index of those that have something there.
+# A literal: with a parameter a prepared statement could not use the index of late receipts.
 _NONE = RawSQL("''", [], models.CharField())
 # Which transactions hold their operation key, so that no other may be prepared with it.
 HOLDS_ITS_KEY = ~Q(state__in=sorted(WITHOUT_EFFECT))
@@ -69,11 +69,11 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         return self.filter(Exists(_versions_for_agents()), state=State.APPROVED)
 
     def begun_by_nobody(self) -> TransactionQuerySet:
-        """Signed off, and not carried out already."""
+        """Signed off, and no other row of the same operation has a late receipt."""
         return self.without_late_receipt_of_operation().filter(state=State.APPROVED)
 
     def without_late_receipt_of_operation(self) -> TransactionQuerySet:
-        """No row of the operation has a late receipt: it cannot have been carried out already."""
+        """With a late receipt of one row the operation may have been carried out already."""
         same = {"tenant": OuterRef("tenant"), "operation_key": OuterRef("operation_key")}
         unexplained = TransactionQuerySet(self.model).with_late_receipt().filter(**same)
         return self.filter(~Exists(unexplained))

@@ -186,21 +186,23 @@ def compile_move(
 
 
 def advance_all_at_once(
-    compiled: CompiledMove, wanted: Sequence[OneMove], *, locks: bool = False
+    compiled: CompiledMove, wanted: Sequence[OneMove], *, skip_locked: bool = False
 ) -> dict[UUID, MovedAtOnce[Transaction]]:
     """Make a compiled move of these transactions; nothing is written for those that are missing.
 
-    ``locks``: it does not wait for a row that somebody else has locked; that one is missing.
+    ``skip_locked``: it does not wait for a row that somebody else has locked; that one is missing.
     """
-    moved = compiled.moves.make([_sealed(compiled, each) for each in wanted], locks=locks)
+    moved = compiled.moves.make(
+        [_sealed(compiled, each) for each in wanted], skip_locked=skip_locked
+    )
     return {each.row.pk: each for each in moved}
 
 
 def end_all_at_once(
-    compiled: CompiledMove, wanted: Sequence[OneMove], *, locks: bool = False
+    compiled: CompiledMove, wanted: Sequence[OneMove], *, skip_locked: bool = False
 ) -> set[UUID]:
     """The same for a move that ends transactions. Reads nothing."""
-    return compiled.moves.end([_sealed(compiled, each) for each in wanted], locks=locks)
+    return compiled.moves.end([_sealed(compiled, each) for each in wanted], skip_locked=skip_locked)
 
 
 def _sealed(compiled: CompiledMove, single: OneMove) -> SealedAtOnce:
