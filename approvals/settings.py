@@ -350,7 +350,7 @@ PAGE_THREADS = int(text("ASSENT_PAGE_THREADS", "4"))
 # Plans of tools that one process runs at once, each in a thread of its own.
 PLAN_THREADS = int(text("ASSENT_PLAN_THREADS", "12"))
 # Calls of tools that one worker has at work at once; of one tool a quarter.
-CALL_THREADS = int(text("ASSENT_CALL_THREADS", "64"))
+CALL_THREADS = int(text("ASSENT_CALL_THREADS", "256"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
 # Networks (CIDR) that webhooks may reach although they are private.

@@ -23,7 +23,6 @@ from approvals.metrics.metric import (
     single,
     within,
 )
-from ledger.execution import late_calls
 from ledger.models import (
     Event,
     LimitRefusal,
@@ -35,6 +34,7 @@ from ledger.models import (
 from ledger.proof import retention as transaction_retention
 from ledger.states import OPEN, EventKind, State
 from ledger.tools import silent_addresses
+from ledger.tools.silent_addresses import late_calls
 
 MOST_REFUSALS = 200  # series; each limit of each tenant has one
 MOST_CARD_VERSIONS = 10  # with a series of their own

@@ -18,17 +18,17 @@ from __future__ import annotations
 from ledger.execution.claims import claim, run
 from ledger.execution.commit import commit
 from ledger.execution.doubt import doubt_lapsed_lease, doubt_restored
-from ledger.execution.late import late_calls
+from ledger.execution.executions import Executions
 from ledger.execution.posted_receipts import take_receipt, take_refusal
 from ledger.execution.rollback import compensate, roll_back
 
 __all__ = [
+    "Executions",
     "claim",
     "commit",
     "compensate",
     "doubt_lapsed_lease",
     "doubt_restored",
-    "late_calls",
     "roll_back",
     "run",
     "take_receipt",

@@ -16,7 +16,6 @@ from ledger.execution import crash_points
 from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record, record_failure, try_advance
 from ledger.execution.tool_calls import call_tool
-from ledger.foundation.batches import Combiner
 from ledger.foundation.postgres import of_each
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Surface
@@ -36,27 +35,25 @@ def claim(transaction_id: UUID) -> Lease | None:
 
     One whose tool is not deployed here is left to a worker that has it.
     """
+    for lease in claim_all([transaction_id], skip_locked=False):
+        return lease
+    lapse_hold(transaction_id)
+    return None
+
+
+def claim_all(transaction_ids: Sequence[UUID], *, skip_locked: bool = True) -> list[Lease]:
+    """Lease those of these that can be claimed, in one statement.
+
+    ``skip_locked``: it does not wait for a row that somebody else has locked, nor claim it.
+    """
     crash_points.reach("before claim")
-    lease = _claims.ask(transaction_id)
-    if lease is None:
-        lapse_hold(transaction_id)
-        return None
-    crash_points.reach("after claim")
-    return lease
-
-
-def _claim_all(transaction_ids: Sequence[UUID]) -> list[Lease | None]:
     began = clock()
     wanted = [OneMove(each, by=WORKER, via=Surface.SYSTEM) for each in transaction_ids]
     claim_them = _claim(settings.LEASE_S, tuple(tools))
-    claimed = advance_all_at_once(claim_them, wanted, skip_locked=len(wanted) > 1)
-    leases = {
-        each: Lease(row, row.fencing_token, began, links) for each, (row, links) in claimed.items()
-    }
-    return [leases.pop(each, None) for each in transaction_ids]
-
-
-_claims: Combiner[UUID, Lease] = Combiner(_claim_all, subject=lambda transaction_id: transaction_id)
+    claimed = advance_all_at_once(claim_them, wanted, skip_locked=skip_locked)
+    if claimed:
+        crash_points.reach("after claim")
+    return [Lease(row, row.fencing_token, began, links) for row, links in claimed.values()]
 
 
 @lru_cache(maxsize=8)

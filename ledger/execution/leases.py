@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
@@ -18,7 +18,6 @@ from django.db.models.functions import Now
 
 from ledger import states
 from ledger.contracts import Context, Tool
-from ledger.foundation.batches import Combiner
 from ledger.foundation.postgres import (
     Statement,
     arrays_of,
@@ -113,7 +112,7 @@ class Lease:
         """
         began = clock()
         try:
-            is_renewed = _renewals.ask(self)
+            is_renewed = self.row.pk in _renewed([self], skip_locked=False)
         except CONNECTION_LOST as failure:
             logger.warning("the lease on %s could not be renewed: %s", self.row.pk, failure)
             connection.close()
@@ -123,24 +122,34 @@ class Lease:
         return clock() < self.good_until
 
 
+def renew_all(leases: Sequence[Lease]) -> None:
+    """Extend these leases by ``LEASE_S``, but for those that are lost or whose row is locked.
+
+    Raises ``DatabaseError``.
+    """
+    began = clock()
+    renewed = _renewed(leases, skip_locked=True)
+    for lease in leases:
+        if lease.row.pk in renewed:
+            lease.good_until = began + settings.LEASE_S
+
+
 def until_renewal() -> float:
-    """Seconds until leases are renewed, at the same moments in all threads: together."""
-    every = settings.LEASE_S / 3
-    return every - clock() % every
+    """Seconds from one renewal of a lease to the next."""
+    return settings.LEASE_S / 3
 
 
-def _renew_all(leases: Sequence[Lease]) -> list[bool | None]:
+def _renewed(leases: Sequence[Lease], *, skip_locked: bool) -> set[UUID]:
     statement = _renewal(settings.LEASE_S)
     tables, update = [wanted_sql(statement.own)], statement.sql
-    if len(leases) > 1:
+    if skip_locked:
         locked, update = unlocked(update, Transaction._meta.db_table)
         tables.append(locked)
     sql = f"WITH {', '.join(tables)} {update} RETURNING ledger_transaction.id"
     values = [{"id": each.row.pk, "fencing_token": each.fencing_token} for each in leases]
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(sql, [*arrays_of(values, statement.own), *statement.parameters])
-        renewed = {row_id for (row_id,) in cursor.fetchall()}
-    return [each.row.pk in renewed or None for each in leases]
+        return {row_id for (row_id,) in cursor.fetchall()}
 
 
 @lru_cache(maxsize=8)
@@ -149,6 +158,3 @@ def _renewal(lease_s: float) -> Statement:
     held = Transaction.objects.filter(**own, state__in=states.AT_WORK)
     expiry = Now() + timedelta(seconds=lease_s)
     return compile_once(held, {"fencing_token": "integer"}, lease_expires_at=expiry)
-
-
-_renewals: Combiner[Lease, bool] = Combiner(_renew_all, subject=attrgetter("row.pk"))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache, partial
-from operator import attrgetter
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -26,7 +25,6 @@ from ledger.execution import crash_points
 from ledger.execution.leases import Lease
 from ledger.execution.tool_calls import Accepted, Done, NotCalled, Nothing, Outcome, Unknown
 from ledger.foundation.backoff import Backoff
-from ledger.foundation.batches import Combiner
 from ledger.foundation.postgres import of_each
 from ledger.models import Ending, Transaction
 from ledger.principals import WORKER, Principal, Surface
@@ -70,14 +68,29 @@ def record(lease: Lease, outcome: Outcome) -> None:
     crash_points.reach("after record")
 
 
+def record_all(outcomes: Mapping[UUID, tuple[Lease, Outcome]]) -> set[UUID]:
+    """Record in one statement those that end as they should, by transaction; returns which.
+
+    The others, ``record`` records one by one. Waits for no row that somebody else has locked.
+    Raises ``DatabaseError``: then none was recorded, or this process does not know.
+    """
+    every = (_commit_of(*each) for each in outcomes.values())
+    commits = [commit for commit in every if commit is not None]
+    if not commits:
+        return set()
+    crash_points.reach("before record")
+    recorded = end_all_at_once(_commit(), commits, skip_locked=True)
+    crash_points.reach("after record")
+    return recorded
+
+
 def record_receipt(lease: Lease, value: Any) -> None:
     """COMMITTED with its receipt; IN_DOUBT if the tool returned none.
 
     A late receipt counts too: COMMIT also leads out of IN_DOUBT, whichever worker claimed the row
     since, because a receipt proves the effect. If the row is settled already, operators are told.
     """
-    result = storable(value)
-    receipt = receipt_in(result, lease.tool.contract.receipt if lease.tool else "")
+    result, receipt = _result_and_receipt(lease, value)
     if not receipt:
         record_doubt(lease, "The tool answered without a receipt.")
         return
@@ -98,8 +111,7 @@ def record_receipt(lease: Lease, value: Any) -> None:
         ended_at=Now(),
     )
     try:
-        row = through_outages(partial(_commit_at_once, lease, receipt, result), lease, receipt)
-        row = row or through_outages(partial(commit, result=result), lease, receipt)
+        row = through_outages(partial(commit, result=result), lease, receipt)
     except DataError:
         logger.exception("the result of %s cannot be stored", lease.row.pk)
         row = through_outages(partial(commit, result={NOTE: UNSTORABLE}), lease, receipt)
@@ -133,11 +145,11 @@ def _commit() -> CompiledMove:
     )
 
 
-def _commit_at_once(lease: Lease, receipt: str, result: dict[str, Any]) -> Transaction | None:
-    """The usual end; ``None``, and nothing written, if it is not as usual.
-
-    The row is as the lease has it: nobody reads it after its end.
-    """
+def _commit_of(lease: Lease, outcome: Outcome) -> OneMove | None:
+    """``None`` unless the tool returned a receipt."""
+    if not isinstance(outcome, Done):
+        return None
+    result, receipt = _result_and_receipt(lease, outcome.value)
     columns = {
         "fencing_token": lease.fencing_token,
         "receipt": receipt,
@@ -146,15 +158,12 @@ def _commit_at_once(lease: Lease, receipt: str, result: dict[str, Any]) -> Trans
     }
     details = {"receipt": receipt}
     commit = OneMove(lease.row.pk, by=WORKER, via=Surface.SYSTEM, details=details, columns=columns)
-    return lease.row if _commits.ask(commit) else None
+    return commit if receipt else None
 
 
-def _commit_all(commits: Sequence[OneMove]) -> list[bool | None]:
-    made = end_all_at_once(_commit(), commits, skip_locked=len(commits) > 1)
-    return [commit.transaction_id in made or None for commit in commits]
-
-
-_commits: Combiner[OneMove, bool] = Combiner(_commit_all, subject=attrgetter("transaction_id"))
+def _result_and_receipt(lease: Lease, value: Any) -> tuple[dict[str, Any], str]:
+    result = storable(value)
+    return result, receipt_in(result, lease.tool.contract.receipt if lease.tool else "")
 
 
 def _keep_late_receipt(lease: Lease, receipt: str) -> None:

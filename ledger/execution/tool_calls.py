@@ -29,7 +29,7 @@ from ledger.execution.leases import Lease, until_renewal
 from ledger.foundation.lanes import Lane
 from ledger.states import Reasons
 from ledger.tools import silent_addresses
-from ledger.tools.silent_addresses import Address, is_silence
+from ledger.tools.silent_addresses import is_silence
 
 logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ Outcome = Done | Unknown | Nothing | NotCalled | Accepted
 OnLateResult = Callable[[Lease, Outcome], None]
 
 # A thread for each call that is at work, whoever waits for it.
-_threads = Lane("tool-calls", math.inf, daemon=True)
+threads = Lane("tool-calls", math.inf, daemon=True)
 QUICK_S = 0.05  # an answer within it costs no session
 LEASE_RAN_OUT = "The worker stood still until its lease had run out; it did not call the tool."
 
@@ -95,70 +95,89 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
     """
     if lease.tool is None:
         return Unknown(Reasons.NO_TOOL(tool=lease.row.tool))
-    call = _Call(lease, role, on_late_result)
-    timeout = lease.tool.contract.call_timeout
+    finished = threading.Event()
+    call = Call(lease, lease.tool, role, lambda _: finished.set(), on_late_result)
     try:
-        _threads.start("", call.make)
-        _wait_for(call, timeout.total_seconds())
+        call.start()
+        _wait_for(call, finished)
     except BaseException:
         call.abandon()
         raise
-    outcome = call.outcome_or_abandon(f"No answer within {timeout}.")
-    _note(silent_addresses.address_of(lease.row.tenant, lease.tool, role), outcome)
-    return outcome
+    return call.end()
 
 
-def _note(address: Address, outcome: Outcome) -> None:
-    match outcome:
-        case Unknown(is_silence=True) | NotCalled(is_silence=True):
-            silent_addresses.note(address, is_silence=True)
-        case Done() | Unknown() | Nothing() | Accepted():
-            silent_addresses.note(address, is_silence=False)
-
-
-def _wait_for(call: _Call, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    if call.finished.wait(min(seconds, QUICK_S)):
+def _wait_for(call: Call, finished: threading.Event) -> None:
+    if finished.wait(min(call.seconds_left(), QUICK_S)):
         return
-    _give_session_back()
-    while (left := deadline - time.monotonic()) > 0:
-        if call.finished.wait(min(left, until_renewal())):
+    give_session_back()
+    while (left := call.seconds_left()) > 0:
+        if finished.wait(min(left, until_renewal())):
             return
         call.lease.renew()
-        _give_session_back()
+        give_session_back()
 
 
-def _give_session_back() -> None:
+def give_session_back() -> None:
     """Other calls of this process use it meanwhile."""
     if not connection.in_atomic_block:
         connection.close()
 
 
-class _Call:
-    """One call of a tool. Either the waiting worker takes its outcome, or it is a late result."""
+class Call:
+    """One call of a tool, in a thread of its own.
 
-    def __init__(self, lease: Lease, role: Role, on_late_result: OnLateResult | None) -> None:
-        self.lease = lease
-        self.role = role
-        self.on_late_result = on_late_result
-        self.finished = threading.Event()
+    Either its outcome is taken with ``end``, or it is a late result. ``on_return`` is called in
+    the thread once there is an outcome.
+    """
+
+    def __init__(
+        self,
+        lease: Lease,
+        tool: Tool[Any, Any],
+        role: Role,
+        on_return: Callable[[Call], object],
+        on_late_result: OnLateResult | None = None,
+    ) -> None:
+        self.lease, self.tool, self.role = lease, tool, role
+        self._on_return, self._on_late_result = on_return, on_late_result
+        self._given_up_at = time.monotonic() + tool.contract.call_timeout.total_seconds()
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
         self._is_abandoned = False
 
-    def make(self) -> None:
-        outcome = _outcome_of(self.lease, self.role)
+    def start(self) -> None:
+        threads.start("", self._make)
+
+    def seconds_left(self) -> float:
+        """Until it is given up."""
+        return self._given_up_at - time.monotonic()
+
+    def _make(self) -> None:
+        outcome = _outcome_of(self.lease, self.tool, self.role)
         with self._lock:
             self._outcome = outcome
             is_late = self._is_abandoned
-        self.finished.set()
         if is_late:
             self._report_late(outcome)
+        else:
+            self._on_return(self)
 
-    def outcome_or_abandon(self, why: str) -> Outcome:
+    def end(self) -> Outcome:
+        """The outcome; without one yet, the call is given up."""
+        why = f"No answer within {self.tool.contract.call_timeout}."
         with self._lock:
             self._is_abandoned = self._outcome is None
-            return self._outcome or Unknown(why, is_silence=True)
+            outcome = self._outcome or Unknown(why, is_silence=True)
+        self._note(outcome)
+        return outcome
+
+    def _note(self, outcome: Outcome) -> None:
+        address = silent_addresses.address_of(self.lease.row.tenant, self.tool, self.role)
+        match outcome:
+            case Unknown(is_silence=True) | NotCalled(is_silence=True):
+                silent_addresses.note(address, is_silence=True)
+            case Done() | Unknown() | Nothing() | Accepted():
+                silent_addresses.note(address, is_silence=False)
 
     def abandon(self) -> None:
         """Stop waiting. An outcome that has come meanwhile is reported from here."""
@@ -169,13 +188,11 @@ class _Call:
             self._report_late(outcome)
 
     def _report_late(self, outcome: Outcome) -> None:
-        if self.on_late_result is not None and not isinstance(outcome, Unknown):
-            self.on_late_result(self.lease, outcome)
+        if self._on_late_result is not None and not isinstance(outcome, Unknown):
+            self._on_late_result(self.lease, outcome)
 
 
-def _outcome_of(lease: Lease, role: Role) -> Outcome:
-    tool = lease.tool
-    assert tool is not None
+def _outcome_of(lease: Lease, tool: Tool[Any, Any], role: Role) -> Outcome:
     crash_points.reach(f"before {role}")
     try:
         arguments = tool.validate(lease.row.arguments)

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Work = TypeVar("Work")
 
 
 class Busy(Exception):
@@ -46,6 +47,79 @@ class Job(Future[R], Generic[R]):
 
 # The most of each that may run, of everything that somebody's work counts for.
 Shares = Callable[[Any], Mapping[Hashable, float]]
+
+
+class Places(Generic[Work]):
+    """So many at work at once, and of each only so many; the others stand in line.
+
+    Those in line are served in turn: one of each. Whoever shares it between threads has a lock.
+    """
+
+    def __init__(
+        self,
+        number: float,
+        shares: Shares,
+        *,
+        most_waiting: float = math.inf,
+        most_waiting_of_one: float = math.inf,
+    ) -> None:
+        self._number, self._shares = number, shares
+        self._most_waiting, self._most_waiting_of_one = most_waiting, most_waiting_of_one
+        self._taken = 0
+        self._taken_by: Counter[Hashable] = Counter()
+        # Those who wait, each with a line; who is served next comes first.
+        self._lines: dict[Hashable, deque[Work]] = {}
+
+    def take(self, whose: Hashable) -> bool:
+        """Take a place, if there is room."""
+        if not self._has_room(whose):
+            return False
+        self._taken += 1
+        self._taken_by.update(self._shares(whose).keys())
+        return True
+
+    def give_back(self, whose: Hashable) -> None:
+        self._taken -= 1
+        for each in self._shares(whose):
+            self._taken_by[each] -= 1
+            if not self._taken_by[each]:
+                del self._taken_by[each]
+
+    def line_up(self, whose: Hashable, work: Work) -> bool:
+        """Put the work in line, if there is room to wait."""
+        of_one = len(self._lines.get(whose, ()))
+        every = sum(map(len, self._lines.values())) if self._most_waiting < math.inf else 0
+        if of_one >= self._most_waiting_of_one or every >= self._most_waiting:
+            return False
+        self._lines.setdefault(whose, deque()).append(work)
+        return True
+
+    def next(self) -> Work | None:
+        """Take a place for the first in line who has room now; the rest of that line is last."""
+        for whose in self._lines:
+            if self.take(whose):
+                line = self._lines.pop(whose)
+                work = line.popleft()
+                if line:
+                    self._lines[whose] = line
+                return work
+        return None
+
+    def leave_line(self, whose: Hashable, work: Work) -> None:
+        line = self._lines.get(whose, deque())
+        if work in line:
+            line.remove(work)
+        if not line:
+            self._lines.pop(whose, None)
+
+    def waiting(self) -> list[Work]:
+        return [work for line in self._lines.values() for work in line]
+
+    def _has_room(self, whose: Hashable) -> bool:
+        return self._taken < self._number and all(
+            self._taken_by[each] < most for each, most in self._shares(whose).items()
+        )
+
 
 # The lanes of this process by name; where one is made anew, the first.
 every: dict[str, Lane] = {}
@@ -85,11 +159,12 @@ class Lane:
         self._stays_s, self._daemon = stays_s, daemon
         self._keeps_session, self._at_rest = keeps_session, at_rest
         self._lock = threading.Lock()
-        self._shares: Shares = shares or (lambda whose: {whose: most_of_one})
-        self._at_work = 0
-        self._running: Counter[Hashable] = Counter()
-        # Those who wait, each with a line; who is served next comes first.
-        self._lines: dict[Hashable, deque[Job[Any]]] = {}
+        self._places = Places[Job[Any]](
+            threads,
+            shares or (lambda whose: {whose: most_of_one}),
+            most_waiting=most_waiting,
+            most_waiting_of_one=most_waiting_of_one,
+        )
         self._resting = 0  # threads that wait for more work, without those that are handed some
         self._handed: SimpleQueue[Job[Any]] = SimpleQueue()
         every.setdefault(name, self)
@@ -134,34 +209,20 @@ class Lane:
         """Begin the work, or put it in line. Raises ``refusal``."""
         job = Job(whose, partial(work, *args, **kwargs))
         with self._lock:
-            if self._has_room(whose):
+            if self._places.take(whose):
                 self._begin(job)
                 return job
-            if not self._has_room_to_wait(whose):
+            if not self._places.line_up(whose, job):
                 raise self._refusal()
-            self._lines.setdefault(whose, deque()).append(job)
         job.add_done_callback(lambda _: self._leave_line(job))
         return job
 
     def empty_lines(self) -> None:
         """Cancel what waits; what has begun goes on."""
         with self._lock:
-            waiting = [job for line in self._lines.values() for job in line]
+            waiting = self._places.waiting()
         for job in waiting:
             job.cancel()
-
-    # --- places, with the lock -------------------------------------------------------------------
-
-    def _has_room(self, whose: Hashable) -> bool:
-        shares = self._shares(whose).items()
-        return self._at_work < self.threads and all(
-            self._running[each] < most for each, most in shares
-        )
-
-    def _has_room_to_wait(self, whose: Hashable) -> bool:
-        if len(self._lines.get(whose, ())) >= self.most_waiting_of_one:
-            return False
-        return sum(map(len, self._lines.values())) < self.most_waiting
 
     def _begin(self, job: Job[Any]) -> None:
         if self._resting:
@@ -171,40 +232,11 @@ class Lane:
             threading.Thread(
                 target=self._serve, args=[[job]], name=self.name, daemon=self._daemon
             ).start()
-        self._count(job.whose)
-
-    def _count(self, whose: Hashable) -> None:
-        self._at_work += 1
-        self._running.update(self._shares(whose).keys())
-
-    def _end(self, whose: Hashable) -> None:
-        self._at_work -= 1
-        for each in self._shares(whose):
-            self._running[each] -= 1
-            if not self._running[each]:
-                del self._running[each]
-
-    def _next(self) -> Job[Any] | None:
-        """Take the first job that has room now out of its line, which becomes the last."""
-        for whose in self._lines:
-            if self._has_room(whose):
-                line = self._lines.pop(whose)
-                job = line.popleft()
-                if line:
-                    self._lines[whose] = line
-                self._count(whose)
-                return job
-        return None
 
     def _leave_line(self, job: Job[Any]) -> None:
-        if not job.cancelled():
-            return
-        with self._lock:
-            line = self._lines.get(job.whose, deque())
-            if job in line:
-                line.remove(job)
-            if not line:
-                self._lines.pop(job.whose, None)
+        if job.cancelled():
+            with self._lock:
+                self._places.leave_line(job.whose, job)
 
     # --- in the threads --------------------------------------------------------------------------
 
@@ -215,8 +247,8 @@ class Lane:
             if not self._keeps_session:
                 self._give_back(close_old_connections)
             with self._lock:
-                self._end(whose)
-                job = self._next()
+                self._places.give_back(whose)
+                job = self._places.next()
                 if job is None:
                     self._resting += 1  # before anybody knows of the result, and has more work
             hand_over()

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from concurrent.futures import wait
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
-from functools import partial
 from typing import NamedTuple
+from uuid import UUID
 
 from django.db import close_old_connections, connection
 
-from ledger.foundation.lanes import Busy, Job, Lane
+from ledger.execution import Executions
+from ledger.foundation.lanes import Lane, Places
 from ledger.foundation.postgres import use_prepared_statements
 from ledger.models import TransactionRow
+from ledger.states import State
 from ledger.tools import silent_addresses, tool_of
 from ledger.tools.silent_addresses import Address
 
@@ -38,92 +40,141 @@ class Subject(NamedTuple):
 
 
 class Call(NamedTuple):
-    """The call that a job is about to make; ``None`` where it makes none."""
+    """The call that a job is about to make; without an address it makes none.
+
+    ``is_first``: the transaction was signed off, and nobody has called its tool.
+    """
 
     subject: Subject
     address: Address | None
     timeout: timedelta
+    is_first: bool
+
+
+class _InHand(NamedTuple):
+    call: Call
+    do: Callable[[], None]
+    has_place: bool
 
 
 class Calls:
-    """``places`` is how many calls may be at work; ``begin_each`` may be called in any thread."""
+    """``places`` is how many calls may be at work; ``begin_each`` may be called in any thread.
+
+    Approved transactions are carried out together (``Executions``); any other job has a thread.
+    """
 
     def __init__(self, places: int, name: str = "calls") -> None:
-        self._places = places
-        self._lane = Lane(
-            name, places, shares=self._shares, most_waiting_of_one=MOST_WAITING, daemon=True
-        )
-        self._lock = threading.Lock()
-        self._in_hand: dict[JobName, Job[None]] = {}
+        self._number = places
+        self._places = Places[JobName](places, self._shares, most_waiting_of_one=MOST_WAITING)
+        self._threads = Lane(name, places, daemon=True)
+        self._executions = Executions(lambda ids: self._end([("commit", str(pk)) for pk in ids]))
+        self._changed = threading.Condition()
+        self._in_hand: dict[JobName, _InHand] = {}  # at work, or waiting for a place
         self._is_closed = False
 
     def _shares(self, subject: Subject) -> Mapping[Hashable, float]:
         """A quarter of the places for a tool of a tenant, half for an address, three quarters for
         the tenant."""
-        quarter = max(1, self._places // 4)
+        quarter = max(1, self._number // 4)
         shares: dict[Hashable, float] = {
             (subject.tenant, subject.tool): quarter,
-            subject.tenant: max(1, self._places - quarter),
+            subject.tenant: max(1, self._number - quarter),
         }
         if subject.runs_at:
-            shares["at", subject.runs_at] = max(1, self._places // 2)
+            shares["at", subject.runs_at] = max(1, self._number // 2)
         return shares
 
     def begin_each(self, name: str, work: Mapping[str, Callable[[], None]]) -> None:
-        """Do the work of each of these jobs in a thread of its own, at once or when there is a
-        place. Does nothing for what is in hand already, nor where another finds out first whether
-        the address answers."""
+        """Begin the work of each of these jobs, at once or when there is a place.
+
+        Does nothing for what is in hand already, nor where another finds out first whether the
+        address answers.
+        """
         calls = _calls_of(work)
         not_now = silent_addresses.read() if calls else frozenset()
+        begun = []
         for job_id, do in work.items():
             call = calls.get(job_id)
             if call is None:
                 do()  # which finds out that there is no such row, and says so
-            elif call.address not in not_now:
-                self._begin((name, job_id), call.subject, partial(_do_in_turn, call, do))
+            elif call.address not in not_now and self._take_place((name, job_id), call, do):
+                begun.append((name, job_id))
+        self._begin(begun)
         close_old_connections()  # their threads may have the session
 
-    def _begin(self, job: JobName, subject: Subject, do: Callable[[], None]) -> None:
-        with self._lock:
+    def _take_place(self, job: JobName, call: Call, do: Callable[[], None]) -> bool:
+        """True if it has a place; else it waits in line, unless too many do."""
+        with self._changed:
             if self._is_closed or job in self._in_hand:
-                return
-            try:
-                begun = self._in_hand[job] = self._lane.start(subject, do)
-            except Busy:
-                logger.info(
-                    "too many wait for %s of %s; the sweeper comes back to it",
-                    subject.tool,
-                    subject.tenant,
-                )
-                return
-        begun.add_done_callback(lambda _: self._forget(job))
+                return False
+            has_place = self._places.take(call.subject)
+            if has_place or self._places.line_up(call.subject, job):
+                self._in_hand[job] = _InHand(call, do, has_place)
+                return has_place
+        tool, tenant = call.subject.tool, call.subject.tenant
+        logger.info("too many wait for %s of %s; the sweeper comes back to it", tool, tenant)
+        return False
 
-    def _forget(self, job: JobName) -> None:
-        with self._lock:
-            self._in_hand.pop(job, None)
+    def _begin(self, jobs: Sequence[JobName]) -> None:
+        """Begin those that have a place: together where they can be, else each in a thread."""
+        together = [UUID(job[1]) for job in jobs if self._can_be_together(job)]
+        try:
+            left = self._executions.begin(together)
+        except Exception as failure:
+            logger.info("%d at once failed, each goes on alone: %s", len(together), failure)
+            connection.close()
+            left = together
+        begun = {("commit", str(pk)) for pk in together} - {("commit", str(pk)) for pk in left}
+        for job in jobs:
+            if job not in begun:
+                self._threads.start("", self._do_alone, job)
+
+    def _can_be_together(self, job: JobName) -> bool:
+        call = self._in_hand[job].call
+        is_first = job[0] == "commit" and call.is_first
+        return is_first and not (call.address and silent_addresses.is_silent(call.address))
+
+    def _do_alone(self, job: JobName) -> None:
+        """Its address may have become silent while it waited for a place."""
+        call, do, _ = self._in_hand[job]
+        try:
+            with _turn(call) as may_call:
+                if may_call:
+                    do()
+        finally:
+            self._end([job])
+
+    def _end(self, jobs: Sequence[JobName]) -> None:
+        """Give their places to those that are next in line."""
+        begun: list[JobName] = []
+        with self._changed:
+            for job in jobs:
+                if ended := self._in_hand.pop(job, None):
+                    self._places.give_back(ended.call.subject)
+            while not self._is_closed and (following := self._places.next()):
+                self._in_hand[following] = self._in_hand[following]._replace(has_place=True)
+                begun.append(following)
+            self._changed.notify_all()
+        self._begin(begun)
 
     def stop(self) -> list[JobName]:
         """Begin nothing more, and wait for what has begun; returns what was waiting for a place."""
-        with self._lock:
+        with self._changed:
             self._is_closed = True
-            jobs = dict(self._in_hand)
-        self._lane.empty_lines()
-        left = {job: begun for job, begun in jobs.items() if not begun.done()}
-        if left:
-            names = ", ".join(" ".join(job) for job in left)
-            logger.warning("stopping: waits for the jobs in hand, %s", names)
-        wait(left.values())
-        return [job for job, begun in jobs.items() if begun.cancelled()]
+            waiting = [job for job, each in self._in_hand.items() if not each.has_place]
+            for job in waiting:
+                del self._in_hand[job]
+            if self._in_hand:
+                names = ", ".join(" ".join(job) for job in self._in_hand)
+                logger.warning("stopping: waits for the jobs in hand, %s", names)
+            self._changed.wait_for(lambda: not self._in_hand)
+        return waiting
 
 
-def _do_in_turn(call: Call, do: Callable[[], None]) -> None:
-    """Its address may have become silent while it waited for a place."""
+def _turn(call: Call) -> AbstractContextManager[bool]:
     if call.address is None:
-        do()
-        return
-    with silent_addresses.turn(call.address, call.timeout) as may_call:
-        if may_call:
-            do()
+        return nullcontext(True)
+    return silent_addresses.turn(call.address, call.timeout)
 
 
 _COLUMNS = (
@@ -152,4 +203,5 @@ def _call_of(row: TransactionRow) -> Call:
     tool = tool_of(row)
     runs_at, timeout = (tool.runs_at, tool.contract.call_timeout) if tool else ("", timedelta(0))
     subject = Subject(row.tenant, row.tool, runs_at)
-    return Call(subject, silent_addresses.next_call_of(row), timeout)
+    is_first = row.state == State.APPROVED
+    return Call(subject, silent_addresses.next_call_of(row), timeout, is_first)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from ledger.foundation.batches import Batcher, BatchLanes, batch_lanes, requests as batches
+from ledger.foundation import batches
+from ledger.foundation.batches import Batcher, BatchLanes, batch_lanes
 from tests.processes import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -189,7 +190,7 @@ def test_clients_that_are_answered_together_are_in_one_batch_the_next_time():
 
 
 def test_one_client_alone_waits_for_nobody(monkeypatch):
-    monkeypatch.setattr("ledger.foundation.batches.requests.GATHER_S", 60)
+    monkeypatch.setattr("ledger.foundation.batches.GATHER_S", 60)
 
     async def ask() -> list[int]:
         batcher: Batcher[int, int] = Batcher(lambda numbers: numbers)

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
 from django.db import connections
@@ -15,7 +16,7 @@ from django.utils import timezone
 from ledger import execution
 from ledger.contracts import NothingHappened
 from ledger.errors import InvalidRequest, NotPossible
-from ledger.execution import crash_points, leases, recording
+from ledger.execution import crash_points, recording
 from ledger.execution.tool_calls import Nothing
 from ledger.models import Transaction
 from ledger.principals import Principal
@@ -443,25 +444,21 @@ def test_leases_of_calls_that_last_are_renewed_together(approved, the_world, set
     may_go_on = threading.Event()
     the_world.before = [lambda: may_go_on.wait(10)] * 3
     rows = [approved("launch", rocket=f"r{number}") for number in range(3)]
-    threads = [threading.Thread(target=commit_and_close, args=[row.pk]) for row in rows]
-    renewals: list[int] = []
-    renew_all = leases._renewals._do_all
-    leases._renewals._do_all = lambda held: renewals.append(len(held)) or renew_all(held)
+    begun_with = {after(row).fencing_token for row in rows}
+    ended: list[UUID] = []
     try:
-        for thread in threads:
-            thread.start()
-        until(lambda: max(renewals, default=0) > 1, what="several are renewed together")
+        assert not execution.Executions(ended.extend).begin([row.pk for row in rows])
+        expiries = {after(row).lease_expires_at for row in rows}
+        until(
+            lambda: (
+                not expiries & (renewed := {after(row).lease_expires_at for row in rows})
+                and len(renewed) == 1
+            ),
+            what="all are renewed in one statement",
+        )
     finally:
-        leases._renewals._do_all = renew_all
         may_go_on.set()
-        for thread in threads:
-            thread.join()
+    until(lambda: len(ended) == 3)
 
     assert {after(row).state for row in rows} == {State.COMMITTED}
-
-
-def commit_and_close(pk):
-    try:
-        execution.commit(pk)
-    finally:
-        connections.close_all()
+    assert {after(row).fencing_token for row in rows} == {each + 1 for each in begun_with}

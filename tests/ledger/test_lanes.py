@@ -54,8 +54,8 @@ def test_what_runs_at_once_and_of_one_never_exceeds_its_bounds_and_nothing_is_lo
 
     assert not exceeded
     assert lane.start("a", str, 1).result(10) == "1"
-    assert not lane._lines
-    until(lambda: not lane._running and not lane._resting, what="all threads have ended")
+    assert not lane._places.waiting()
+    until(lambda: not lane._places._taken and not lane._resting, what="all threads have ended")
 
 
 def test_what_finds_no_room_to_wait_is_refused_at_once(gate):

@@ -12,7 +12,9 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.django import TestCase
 
 from ledger import execution
-from ledger.execution import recording
+from ledger.execution.claims import claim_all
+from ledger.execution.recording import record_all
+from ledger.execution.tool_calls import call_tool
 from ledger.models import Event, Transaction
 from ledger.seals import seals
 from ledger.seals.intents import canonical_as_stored
@@ -21,23 +23,28 @@ from ledger.transactions import sign_offs
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def test_an_execution_takes_two_statements_and_one_to_ask_who_waits(approved):
-    execution.commit(approved().pk)  # compiles the statements
-    row = approved()
+def carry_out_together(*rows: Transaction) -> None:
+    leases = claim_all([row.pk for row in rows])
+    outcomes = {lease.row.pk: (lease, call_tool(lease, "execute")) for lease in leases}
+    assert record_all(outcomes) == {row.pk for row in rows}
+
+
+def test_executions_together_take_two_statements_and_one_each_to_ask_who_waits(approved):
+    carry_out_together(approved())  # compiles the statements
+    rows = [approved() for _ in range(3)]
 
     with CaptureQueriesContext(connection) as captured:
-        execution.commit(row.pk)
+        carry_out_together(*rows)
 
     written = [query["sql"].split()[0] for query in captured.captured_queries]
-    assert written == ["WITH", "WITH", "SELECT"], captured.captured_queries
-    assert Transaction.objects.get(pk=row.pk).state == "committed"
+    assert written == ["WITH", "WITH", *["SELECT"] * 3], captured.captured_queries
+    assert {Transaction.objects.get(pk=row.pk).state for row in rows} == {"committed"}
 
 
-def test_the_short_way_and_the_long_way_write_the_same(approved, monkeypatch):
+def test_the_short_way_and_the_long_way_write_the_same(approved):
     short, long = approved(), approved()
 
-    execution.commit(short.pk)
-    monkeypatch.setattr(recording, "_commit_at_once", lambda *_: None)
+    carry_out_together(short)
     execution.commit(long.pk)
 
     assert _as_written(short) == _as_written(long)
@@ -109,7 +116,7 @@ def test_approvals_claims_and_records_are_planned_once(approved):
     """Planning costs more than what they do, and a plan for one state read all rows in it."""
     connection.close()
     for _ in range(12):
-        execution.commit(approved().pk)
+        carry_out_together(approved())
 
     with connection.cursor() as cursor:
         cursor.execute(

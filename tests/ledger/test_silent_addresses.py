@@ -47,14 +47,15 @@ def carry_out() -> Callable[[Transaction], None]:
 
 @pytest.fixture
 def begin():
-    """Give jobs to a worker's calls; returns the ids whose work was begun."""
-    calls, begun = Calls(8, "test"), []
+    """Give jobs to a worker's calls; returns the ids whose work was begun so far."""
+    calls, begun = Calls(8, "test"), list[str]()
 
     def give(*rows: Transaction, queue: str = "commit") -> list[str]:
         ids = [str(row.pk) for row in rows]
         calls.begin_each(queue, {job_id: partial(begun.append, job_id) for job_id in ids})
         until(lambda: not calls._in_hand)
-        return begun
+        carried_out = Transaction.objects.filter(pk__in=ids, state="committed")
+        return [*begun, *(str(pk) for pk in carried_out.values_list("pk", flat=True))]
 
     return give
 
@@ -158,17 +159,21 @@ def test_a_turn_that_is_not_given_back_ends_by_itself(approved, begin):
 
 def test_work_that_waited_for_a_place_finds_that_its_address_is_silent(approved, the_world):
     calls, begun, rows = Calls(4, "test"), [], [approved() for _ in range(3)]
+    make_silent(timeouts=2)
 
-    def work(job_id: str) -> None:
-        begun.append(job_id)
-        make_silent()  # as if this call had timed out, for the third time
-        SilentAddress.objects.update(called_until=Now() + LONG)  # and another has the turn
+    def times_out_while_another_takes_the_turn() -> None:
+        SilentAddress.objects.update(called_until=Now() + LONG)
+        raise TimeoutError
+
+    the_world.before = [times_out_while_another_takes_the_turn]
 
     ids = [str(row.pk) for row in rows]
-    calls.begin_each("commit", {job_id: partial(work, job_id) for job_id in ids})
+    calls.begin_each("commit", {job_id: partial(begun.append, job_id) for job_id in ids})
     until(lambda: not calls._in_hand)
 
-    assert begun == ids[:1]
+    assert not begun
+    states = [Transaction.objects.get(pk=row.pk).state for row in rows]
+    assert states == ["in_doubt", "approved", "approved"]
 
 
 def test_an_answer_that_another_process_got_lets_all_go_on(approved, begin):

@@ -162,7 +162,7 @@ def test_a_tool_for_which_many_wait_hides_no_other_from_the_workers(a_payment, a
     for row in rows:
         Transaction.objects.filter(pk=row.pk).update(state="approved", decided_at=Now())
     enqueued: list[str] = []
-    monkeypatch.setattr(sweeper, "enqueue", lambda _, job_id: enqueued.append(job_id))
+    monkeypatch.setattr(sweeper, "enqueue", lambda _, job_id: enqueued.append(job_id) or True)
 
     Sweeper()._enqueue_work()
 

@@ -21,11 +21,11 @@ from approvals.presentation import refusal_and_hint
 from ledger import four_eyes
 from ledger.admin.base import ReadOnly
 from ledger.errors import LedgerError
-from ledger.execution import late_calls
 from ledger.models import ChangeRequest, RegisteredTool, Tenant
 from ledger.tools import NotPinned, manifests, registrations
 from ledger.tools.manifests import ManifestRefused
 from ledger.tools.registrations import Refused
+from ledger.tools.silent_addresses import late_calls
 
 BEGINNING = """\
 name: refund_invoice

@@ -27,9 +27,9 @@ from approvals.desk.operations import (
 from approvals.models import Role
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
-from ledger.execution import late_calls
 from ledger.models import Delivery, DeliveryState, RegisteredTool
 from ledger.tools import silent_addresses
+from ledger.tools.silent_addresses import late_calls
 
 SHOWN = 50
 

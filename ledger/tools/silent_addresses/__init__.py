@@ -19,6 +19,7 @@ from ledger.tools.silent_addresses.addresses import (
     silence_of,
     silences,
 )
+from ledger.tools.silent_addresses.late import late_calls
 from ledger.tools.silent_addresses.turns import turn
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "forget_old",
     "is_silence",
     "is_silent",
+    "late_calls",
     "next_call_of",
     "note",
     "read",

@@ -23,8 +23,9 @@ from ledger.foundation.postgres import may_change_session, sessions
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
 # Clients that were answered together often ask again together: after a small batch of several
-# requests the next one begins this much later, because one batch costs less than two.
-GATHER_S, GATHER_UP_TO = 0.001, 16
+# requests the next one begins once as many have come again, or this much later, because one batch
+# costs less than two.
+GATHER_S, GATHER_UP_TO = 0.005, 16
 MOST_IN_BATCH = 200
 # A service did not answer: asking again for each request would only take longer.
 OUTAGES = (InterfaceError, OperationalError, RedisError, OSError)
@@ -128,6 +129,8 @@ class Batcher(Generic[Request, Result]):
         self._run_all, self._may_repeat = run_all, may_repeat
         self._waiting: list[tuple[Request, asyncio.Future[Result]]] = []
         self._running: asyncio.Task[None] | None = None
+        self._gathered: asyncio.Future[None] | None = None
+        self._expected = 0
 
     async def ask(self, request: Request) -> Result:
         """The result of one request. Raises what ``run_all`` raises for it."""
@@ -137,6 +140,10 @@ class Batcher(Generic[Request, Result]):
         if self._running is None or self._running.done():
             # In a task of its own: if the first caller is cancelled, the others still get results.
             self._running = loop.create_task(self._run())
+            self._gathered = None
+        if self._gathered is not None and len(self._waiting) >= self._expected:
+            self._gathered.set_result(None)
+            self._gathered = None
         return await result
 
     async def _run(self) -> None:
@@ -144,8 +151,15 @@ class Batcher(Generic[Request, Result]):
             batch = self._waiting[:MOST_IN_BATCH]
             self._waiting = self._waiting[MOST_IN_BATCH:]
             await self._run_batch(batch)
-            if 1 < len(batch) + len(self._waiting) <= GATHER_UP_TO:
-                await asyncio.sleep(GATHER_S)
+            asked = len(batch) + len(self._waiting)
+            if 1 < asked <= GATHER_UP_TO:
+                await self._gather(asked)
+
+    async def _gather(self, expected: int) -> None:
+        self._expected = expected
+        self._gathered = asyncio.get_running_loop().create_future()
+        await asyncio.wait([self._gathered], timeout=GATHER_S)
+        self._gathered = None
 
     async def _run_batch(self, batch: list[tuple[Request, asyncio.Future[Result]]]) -> None:
         """Gives each request its result, or what was raised; raises only what ends the process."""
