@@ -82,11 +82,11 @@ def desk(request: HttpRequest) -> dict[str, Any]:
     }
     if request.user.is_authenticated:
         person = request.user
-        # Lazy: the admin's pages do not show them.
+        # Lazy: the admin's pages do not show these, nor does a part of a page.
         context["notices"] = SimpleLazyObject(lambda: _notices(person))
         is_installed = apps.is_installed("approvals.slack")
         context["has_slack"] = is_installed and bool(settings.SLACK_BOT_TOKENS)
-        context["waiting_count"] = inbox.count(viewer_of(request))
+        context["waiting_count"] = SimpleLazyObject(lambda: inbox.count(viewer_of(request)))
         roles = roles_of_request(request)
         context["has_role"] = bool(roles)
         context["reviews_waiting"] = SimpleLazyObject(lambda: _reviews_waiting(roles))
