@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -133,13 +133,15 @@ def _without_punctuation_around(piece: str) -> str:
     return piece[within[0] : within[-1] + 1] if within else ""
 
 
-def find(wanted: Wanted, limit: int, before: UUID | None = None) -> Hits:
+def find(
+    wanted: Wanted, limit: int, before: UUID | None = None, *, only: Sequence[str] = ()
+) -> Hits:
     """At most ``limit`` transactions in which every word of the text begins a word.
 
     A text that is a whole id, receipt or trace id finds what has it, and no more. Of transactions
-    that are open the words may be anywhere.
+    that are open the words may be anywhere. ``only`` are the columns that are read, all if empty.
     """
-    rows = filtered(wanted)
+    rows = filtered(wanted).only(*only) if only else filtered(wanted)
     if not wanted.by_terms:
         page = keyset_page(rows, limit, before=None if before is None else (before,))
         return Hits(page.rows, page.cursor)

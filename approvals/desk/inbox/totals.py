@@ -14,8 +14,9 @@ from approvals.presentation import reader_locale
 from ledger.models import Transaction
 from ledger.reporting import search
 
-MOST = 5_000  # transactions that are added up
-PAGE, PAGES = 500, 4  # where the words of the search have to be looked up
+MOST = 1_000  # transactions that are added up
+PAGE, PAGES = 500, 2  # where the words of the search have to be looked up
+ADDED_UP = ("currency", "amount")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ def _of_matches(wanted: search.Wanted) -> Totals:
     sums: Counter[str] = Counter()
     number, before = 0, None
     for _ in range(PAGES):
-        matches = search.find(wanted, PAGE, before)
+        matches = search.find(wanted, PAGE, before, only=ADDED_UP)
         number += len(matches.rows)
         for row in matches.rows:
             if row.amount is not None:
