@@ -133,9 +133,7 @@ def _without_punctuation_around(piece: str) -> str:
     return piece[within[0] : within[-1] + 1] if within else ""
 
 
-def find(
-    wanted: Wanted, limit: int, before: UUID | None = None, *, only: Sequence[str] = ()
-) -> Hits:
+def find(wanted: Wanted, limit: int, before: UUID | None = None, only: Sequence[str] = ()) -> Hits:
     """At most ``limit`` transactions in which every word of the text begins a word.
 
     A text that is a whole id, receipt or trace id finds what has it, and no more. Of transactions
