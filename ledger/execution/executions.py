@@ -3,141 +3,207 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
-from threading import Lock
+from typing import NamedTuple
 from uuid import UUID
 
-from django.db import DatabaseError, connection
+from django.db import connection
 
 from ledger.execution.claims import claim_all
 from ledger.execution.leases import Lease, clock, renew_all, until_renewal
-from ledger.execution.recording import record, record_all, record_failure
-from ledger.execution.tool_calls import QUICK_S, Call, Outcome, give_session_back, threads
-from ledger.foundation.lanes import Lane
+from ledger.execution.recording import commit_of, record, record_all
+from ledger.execution.tool_calls import (
+    QUICK_S,
+    Nothing,
+    Outcome,
+    ToolCall,
+    Unknown,
+    give_session_back,
+    threads,
+)
+from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.states import Reasons
 from ledger.transactions import why_not_to_act
+from ledger.transactions.transitions import OneMove
 
 logger = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.25  # for calls that take too long
+RENEW_AGAIN_S = 1.0  # after the database was away
 MOST_TOGETHER = 100
 
 
-class Executions:
-    """Each has its own lease and a thread for its call; one thread waits for all of them.
+class _Returned(NamedTuple):
+    lease: Lease
+    outcome: Outcome
+    commit: OneMove
 
-    That thread waits for no row that somebody else has locked. What cannot be recorded together
-    with others, each records in its own thread.
+
+class Executions:
+    """Each has its own lease, and a thread for its call.
+
+    One thread records what came back with a receipt, another one renews the leases and gives up
+    calls that take too long; neither runs code of tools, nor waits for a row that somebody else has
+    locked. Whatever else there is to record, the thread of the call does.
     """
 
     def __init__(self, on_end: Callable[[Sequence[UUID]], None]) -> None:
         """``on_end`` is called for transactions with which this process has done what it can."""
         self._on_end = on_end
-        self._returned: SimpleQueue[Call] = SimpleQueue()
-        self._lane = Lane("executions", 1, daemon=True)
-        self._lock = Lock()
-        self._calls: set[Call] = set()
-        self._is_waited_for = False
+        self._returned: SimpleQueue[_Returned] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._calls: dict[UUID, ToolCall] = {}
+        self._has_calls = threading.Event()
+        self._is_served = False
 
-    def begin(self, transaction_ids: Sequence[UUID]) -> list[UUID]:
-        """Claim approved transactions and call their tools. Returns those that it did not claim.
+    def begin(self, transaction_ids: Sequence[UUID]) -> set[UUID]:
+        """Claim approved transactions and call their tools. Returns those that it claimed.
 
-        Raises ``DatabaseError``.
+        Raises ``DatabaseError`` if it claimed none, or does not know.
         """
         if not transaction_ids:
-            return []
+            return set()
+        self._start_threads()
         leases = claim_all(transaction_ids)
         for lease in leases:
-            self._call(lease)
-        begun = {lease.row.pk for lease in leases}
-        return [each for each in transaction_ids if each not in begun]
+            try:
+                self._call(lease)
+            except Exception:
+                logger.exception("%s was claimed and cannot be called", lease.row.pk)
+                self._taken(lease.row.pk)
+                self._on_end([lease.row.pk])
+        return {lease.row.pk for lease in leases}
+
+    def _start_threads(self) -> None:
+        with self._lock:
+            if not self._is_served:
+                for work in (self._record_returned, self._watch):
+                    threading.Thread(target=_for_ever, args=[work], daemon=True).start()
+                self._is_served = True
 
     def _call(self, lease: Lease) -> None:
         tool = lease.tool
-        why = "" if tool is None else why_not_to_act(lease.row, lease.links)
-        if tool is None or why:
-            threads.start("", self._finish, lease, lambda: record_failure(lease, why))
-            return
-        call = Call(lease, tool, "execute", self._returned.put, on_late_result=record)
+        if tool is None:
+            no_tool = Unknown(Reasons.NO_TOOL(tool=lease.row.tool))
+            threads.start("", self._record_alone, lease, no_tool)
+        elif why := why_not_to_act(lease.row, lease.links):
+            threads.start("", self._record_alone, lease, Nothing(why))
+        else:
+            call = ToolCall(lease, tool, "execute", self._came_back, on_late_result=record)
+            with self._lock:
+                self._calls[lease.row.pk] = call
+                self._has_calls.set()
+            call.start()
+
+    def _taken(self, transaction_id: UUID) -> ToolCall | None:
+        """The call, for the one who ends it; ``None`` if another one does."""
         with self._lock:
-            self._calls.add(call)
-            is_waited_for, self._is_waited_for = self._is_waited_for, True
-        call.start()
-        if not is_waited_for:
-            self._lane.start("", self._wait)
+            call = self._calls.pop(transaction_id, None)
+            if not self._calls:
+                self._has_calls.clear()
+            return call
 
-    # --- the thread that waits for the calls -----------------------------------------------------
+    # --- in the thread of a call -----------------------------------------------------------------
 
-    def _wait(self) -> None:
-        renews_at = clock() + until_renewal()
-        while self._has_more():
-            try:
-                self._end([*self._returns(), *self._overdue()])
-                if clock() >= renews_at:
-                    renews_at = clock() + until_renewal()
-                    self._renew()
-            except Exception:
-                logger.exception("waiting for calls failed; it goes on")
+    def _came_back(self, call: ToolCall) -> None:
+        if self._taken(call.lease.row.pk) is not None:
+            self._end(call)
 
-    def _has_more(self) -> bool:
-        with self._lock:
-            self._is_waited_for = bool(self._calls)
-            return self._is_waited_for
+    def _end(self, call: ToolCall) -> None:
+        outcome, commit = call.end(), None
+        with suppress(Exception):  # which is raised once more where it is recorded alone
+            commit = commit_of(call.lease, outcome)
+        if commit is None:
+            self._record_alone(call.lease, outcome)
+        else:
+            self._returned.put(_Returned(call.lease, outcome, commit))
 
-    def _returns(self) -> list[Call]:
-        """The calls that have returned by now, or that return within ``LOOK_EVERY_S``."""
-        returned: list[Call] = []
-        for patience in (QUICK_S, LOOK_EVERY_S):
-            with suppress(Empty):
-                returned.append(self._returned.get(timeout=patience))
-                while len(returned) < MOST_TOGETHER:
-                    returned.append(self._returned.get_nowait())
-            if returned:
-                break
-            give_session_back()
-        return returned
-
-    def _overdue(self) -> list[Call]:
-        with self._lock:
-            return [call for call in self._calls if call.seconds_left() <= 0]
-
-    def _end(self, calls: Sequence[Call]) -> None:
-        with self._lock:
-            ended = self._calls.intersection(calls)
-            self._calls -= ended
-        outcomes = {call.lease.row.pk: (call.lease, call.end()) for call in ended}
-        recorded = _recorded(outcomes)
-        for transaction_id, (lease, outcome) in outcomes.items():
-            if transaction_id not in recorded:
-                threads.start("", self._finish, lease, partial(record, lease, outcome))
-        self._on_end([*recorded])
-
-    def _renew(self) -> None:
-        with self._lock:
-            leases = [call.lease for call in self._calls]
+    def _record_alone(self, lease: Lease, outcome: Outcome) -> None:
         try:
-            renew_all(leases)
-        except DatabaseError as failure:
-            logger.warning("%d leases could not be renewed: %s", len(leases), failure)
-            connection.close()
-
-    # --- the others, each in a thread of its own -------------------------------------------------
-
-    def _finish(self, lease: Lease, write: Callable[[], None]) -> None:
-        try:
-            write()
+            record(lease, outcome)
         except Exception:
             logger.exception("the outcome of %s was not recorded", lease.row.pk)
         finally:
             self._on_end([lease.row.pk])
 
+    # --- in a thread each ------------------------------------------------------------------------
 
-def _recorded(outcomes: Mapping[UUID, tuple[Lease, Outcome]]) -> set[UUID]:
+    def _record_returned(self) -> None:
+        returned = {each.lease.row.pk: each for each in self._next_returned()}
+        recorded = _recorded({pk: each.commit for pk, each in returned.items()})
+        self._on_end([*recorded])
+        for pk in returned.keys() - recorded:
+            _in_thread(partial(self._record_alone, returned[pk].lease, returned[pk].outcome))
+
+    def _next_returned(self) -> list[_Returned]:
+        """Those that have come back by now. A wait for the next one costs no session."""
+        returned: list[_Returned] = []
+        with suppress(Empty):
+            returned.append(self._returned.get(timeout=QUICK_S))
+        if not returned:
+            give_session_back()
+            returned.append(self._returned.get())
+        with suppress(Empty):
+            while len(returned) < MOST_TOGETHER:
+                returned.append(self._returned.get_nowait())
+        return returned
+
+    def _watch(self) -> None:
+        self._has_calls.wait()
+        renews_at = clock() + until_renewal()
+        while self._has_calls.is_set():
+            time.sleep(LOOK_EVERY_S)
+            self._give_up_overdue()
+            if clock() >= renews_at:
+                renews_at = clock() + (until_renewal() if self._renew() else RENEW_AGAIN_S)
+
+    def _give_up_overdue(self) -> None:
+        with self._lock:
+            overdue = [pk for pk, call in self._calls.items() if call.seconds_left() <= 0]
+        for pk in overdue:
+            if call := self._taken(pk):
+                _in_thread(partial(self._end, call))
+
+    def _renew(self) -> bool:
+        """``False`` if the database is away."""
+        with self._lock:
+            leases = [call.lease for call in self._calls.values()]
+        try:
+            renew_all(leases)
+        except CONNECTION_LOST as failure:
+            logger.warning("%d leases could not be renewed: %s", len(leases), failure)
+            return False
+        finally:
+            connection.close()
+        return True
+
+
+def _recorded(commits: Mapping[UUID, OneMove]) -> set[UUID]:
     try:
-        return record_all(outcomes)
+        return record_all([*commits.values()])
     except Exception as failure:
-        logger.info("%d at once failed, each goes on alone: %s", len(outcomes), failure)
+        logger.info("%d at once failed, each goes on alone: %s", len(commits), failure)
         connection.close()
         return set()
+
+
+def _in_thread(work: Callable[[], None]) -> None:
+    """Done at once if the system has no thread left."""
+    try:
+        threads.start("", work)
+    except RuntimeError:
+        logger.exception("there is no thread for it")
+        work()
+
+
+def _for_ever(work: Callable[[], None]) -> None:
+    while True:
+        try:
+            work()
+        except Exception:
+            logger.exception("executions go on after a failure")

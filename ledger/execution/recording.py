@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cache, partial
 from typing import Any, TypeVar
@@ -68,16 +68,12 @@ def record(lease: Lease, outcome: Outcome) -> None:
     crash_points.reach("after record")
 
 
-def record_all(outcomes: Mapping[UUID, tuple[Lease, Outcome]]) -> set[UUID]:
-    """Record in one statement those that end as they should, by transaction; returns which.
+def record_all(commits: Sequence[OneMove]) -> set[UUID]:
+    """Record what ``commit_of`` made, in one statement; returns the transactions.
 
     The others, ``record`` records one by one. Waits for no row that somebody else has locked.
     Raises ``DatabaseError``: then none was recorded, or this process does not know.
     """
-    every = (_commit_of(*each) for each in outcomes.values())
-    commits = [commit for commit in every if commit is not None]
-    if not commits:
-        return set()
     crash_points.reach("before record")
     recorded = end_all_at_once(_commit(), commits, skip_locked=True)
     crash_points.reach("after record")
@@ -145,8 +141,11 @@ def _commit() -> CompiledMove:
     )
 
 
-def _commit_of(lease: Lease, outcome: Outcome) -> OneMove | None:
-    """``None`` unless the tool returned a receipt."""
+def commit_of(lease: Lease, outcome: Outcome) -> OneMove | None:
+    """The move that the tool's receipt makes; ``None`` without one.
+
+    What a tool returned may run its code here, and take long.
+    """
     if not isinstance(outcome, Done):
         return None
     result, receipt = _result_and_receipt(lease, outcome.value)

@@ -96,7 +96,7 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
     if lease.tool is None:
         return Unknown(Reasons.NO_TOOL(tool=lease.row.tool))
     finished = threading.Event()
-    call = Call(lease, lease.tool, role, lambda _: finished.set(), on_late_result)
+    call = ToolCall(lease, lease.tool, role, lambda _: finished.set(), on_late_result)
     try:
         call.start()
         _wait_for(call, finished)
@@ -106,7 +106,7 @@ def call_tool(lease: Lease, role: Role, *, on_late_result: OnLateResult | None =
     return call.end()
 
 
-def _wait_for(call: Call, finished: threading.Event) -> None:
+def _wait_for(call: ToolCall, finished: threading.Event) -> None:
     if finished.wait(min(call.seconds_left(), QUICK_S)):
         return
     give_session_back()
@@ -123,7 +123,7 @@ def give_session_back() -> None:
         connection.close()
 
 
-class Call:
+class ToolCall:
     """One call of a tool, in a thread of its own.
 
     Either its outcome is taken with ``end``, or it is a late result. ``on_return`` is called in
@@ -135,7 +135,7 @@ class Call:
         lease: Lease,
         tool: Tool[Any, Any],
         role: Role,
-        on_return: Callable[[Call], object],
+        on_return: Callable[[ToolCall], object],
         on_late_result: OnLateResult | None = None,
     ) -> None:
         self.lease, self.tool, self.role = lease, tool, role

@@ -210,7 +210,11 @@ class Lane:
         job = Job(whose, partial(work, *args, **kwargs))
         with self._lock:
             if self._places.take(whose):
-                self._begin(job)
+                try:
+                    self._begin(job)
+                except BaseException:  # the system has no thread left
+                    self._places.give_back(whose)
+                    raise
                 return job
             if not self._places.line_up(whose, job):
                 raise self._refusal()

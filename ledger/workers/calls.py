@@ -8,10 +8,12 @@ database.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import timedelta
+from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
@@ -28,7 +30,9 @@ from ledger.tools.silent_addresses import Address
 logger = logging.getLogger(__name__)
 
 MOST_WAITING = 10_000  # for one tool of a tenant
-QUEUES = frozenset({"commit", "roll_back", "compensate"})  # their jobs call tools
+COMMIT = "commit"
+QUEUES = frozenset({COMMIT, "roll_back", "compensate"})  # their jobs call tools
+TOGETHER = 16  # transactions that are claimed in one statement
 
 JobName = tuple[str, str]  # the queue and the id
 
@@ -66,8 +70,8 @@ class Calls:
     def __init__(self, places: int, name: str = "calls") -> None:
         self._number = places
         self._places = Places[JobName](places, self._shares, most_waiting_of_one=MOST_WAITING)
-        self._threads = Lane(name, places, daemon=True)
-        self._executions = Executions(lambda ids: self._end([("commit", str(pk)) for pk in ids]))
+        self._threads = Lane(name, math.inf, daemon=True)
+        self._executions = Executions(lambda ids: self._end([(COMMIT, str(pk)) for pk in ids]))
         self._changed = threading.Condition()
         self._in_hand: dict[JobName, _InHand] = {}  # at work, or waiting for a place
         self._is_closed = False
@@ -92,15 +96,17 @@ class Calls:
         """
         calls = _calls_of(work)
         not_now = silent_addresses.read() if calls else frozenset()
-        begun = []
-        for job_id, do in work.items():
-            call = calls.get(job_id)
-            if call is None:
-                do()  # which finds out that there is no such row, and says so
-            elif call.address not in not_now and self._take_place((name, job_id), call, do):
-                begun.append((name, job_id))
-        self._begin(begun)
-        close_old_connections()  # their threads may have the session
+        self._begin(
+            [
+                (name, job_id)
+                for job_id, call in calls.items()
+                if call.address not in not_now
+                and self._take_place((name, job_id), call, work[job_id])
+            ]
+        )
+        for job_id in work.keys() - calls.keys():
+            work[job_id]()  # which finds out that there is no such row, and says so
+        close_old_connections()  # the threads may have the session
 
     def _take_place(self, job: JobName, call: Call, do: Callable[[], None]) -> bool:
         """True if it has a place; else it waits in line, unless too many do."""
@@ -118,20 +124,26 @@ class Calls:
     def _begin(self, jobs: Sequence[JobName]) -> None:
         """Begin those that have a place: together where they can be, else each in a thread."""
         together = [UUID(job[1]) for job in jobs if self._can_be_together(job)]
+        begun: set[UUID] = set()
         try:
-            left = self._executions.begin(together)
+            begun = self._executions.begin(together)
         except Exception as failure:
             logger.info("%d at once failed, each goes on alone: %s", len(together), failure)
             connection.close()
-            left = together
-        begun = {("commit", str(pk)) for pk in together} - {("commit", str(pk)) for pk in left}
         for job in jobs:
-            if job not in begun:
-                self._threads.start("", self._do_alone, job)
+            if not (job[0] == COMMIT and UUID(job[1]) in begun):
+                self._start(partial(self._do_alone, job), [job])
+
+    def _start(self, work: Callable[[], None], jobs: Sequence[JobName]) -> None:
+        try:
+            self._threads.start("", work)
+        except RuntimeError:  # the system has no thread left; the sweeper comes back to them
+            logger.exception("no thread for %s", jobs)
+            self._end(jobs, is_followed=False)
 
     def _can_be_together(self, job: JobName) -> bool:
         call = self._in_hand[job].call
-        is_first = job[0] == "commit" and call.is_first
+        is_first = job[0] == COMMIT and call.is_first
         return is_first and not (call.address and silent_addresses.is_silent(call.address))
 
     def _do_alone(self, job: JobName) -> None:
@@ -144,18 +156,22 @@ class Calls:
         finally:
             self._end([job])
 
-    def _end(self, jobs: Sequence[JobName]) -> None:
+    def _end(self, jobs: Sequence[JobName], *, is_followed: bool = True) -> None:
         """Give their places to those that are next in line."""
-        begun: list[JobName] = []
+        following: list[JobName] = []
         with self._changed:
             for job in jobs:
-                if ended := self._in_hand.pop(job, None):
+                ended = self._in_hand.get(job)
+                if ended is not None and ended.has_place:
+                    del self._in_hand[job]
                     self._places.give_back(ended.call.subject)
-            while not self._is_closed and (following := self._places.next()):
-                self._in_hand[following] = self._in_hand[following]._replace(has_place=True)
-                begun.append(following)
+            while is_followed and not self._is_closed and (first := self._places.next()):
+                self._in_hand[first] = self._in_hand[first]._replace(has_place=True)
+                following.append(first)
             self._changed.notify_all()
-        self._begin(begun)
+        for at in range(0, len(following), TOGETHER):
+            jobs = following[at : at + TOGETHER]
+            self._start(partial(self._begin, jobs), jobs)
 
     def stop(self) -> list[JobName]:
         """Begin nothing more, and wait for what has begun; returns what was waiting for a place."""

@@ -47,7 +47,6 @@ LISTED_FOR_S = 60 * 60  # how long RQ's pages list a worker that is silent: call
 # After a job that found no database.
 PAUSE = Backoff(first=timedelta(seconds=0.5), longest=timedelta(seconds=5))
 CONNECT_S = 2.0
-TAKEN_ALONG = 15  # further jobs of a queue, by a worker that has many calls at work
 # RQ waits for a job 15 s less than this at a time, and for any answer of Redis 10 s more than that.
 WORKER_TTL_S = 16
 
@@ -219,7 +218,7 @@ class WarmWorker(SimpleWorker):
         if self.calls is None or queue.name not in calls.QUEUES:
             self._run([job.id], queue, partial(run, queue.name, job.id))
             return
-        ids = [job.id, *queue.take(TAKEN_ALONG)]
+        ids = [job.id, *queue.take(calls.TOGETHER - 1)]
         self._run(ids, queue, partial(self._begin_calls, self.calls, ids, queue))
 
     def _begin_calls(self, calls: Calls, ids: Sequence[str], queue: IdQueue) -> None:

@@ -9,6 +9,8 @@ from uuid import uuid4
 
 import pytest
 
+from ledger import execution
+from ledger.execution import executions
 from ledger.models import Transaction, new_id
 from ledger.workers.calls import Calls
 from tests.processes import until
@@ -122,3 +124,68 @@ def test_the_id_of_no_row_is_left_to_the_job(work):
     Calls(4, "test").begin_each("commit", {str(uuid4()): lambda: work.begun.append("asked")})
 
     assert work.begun == ["asked"]
+
+
+def test_an_id_whose_job_fails_leaves_no_place_taken(rows_of, work):
+    calls = Calls(4, "test")
+    (row,) = rows_of("acme", "one", 1)
+
+    def fails() -> None:
+        raise ConnectionError("Redis is away while the job is put back")
+
+    with pytest.raises(ConnectionError):
+        calls.begin_each("commit", {row: partial(work, row), str(uuid4()): fails})
+
+    until(lambda: work.begun == [row])
+    work.may_end.set()
+    until(lambda: not calls._in_hand)
+
+
+def test_at_most_sixteen_are_claimed_together(approved, the_world, monkeypatch):
+    sizes: list[int] = []
+    claim_all = executions.claim_all
+    monkeypatch.setattr(
+        executions, "claim_all", lambda ids: sizes.append(len(ids)) or claim_all(ids)
+    )
+    may_return = threading.Event()
+    the_world.after = [lambda: may_return.wait(20)] * 20
+    calls, rows = Calls(80, "test"), [approved() for _ in range(40)]
+    for first in range(0, 40, 10):
+        ids = [str(row.pk) for row in rows[first : first + 10]]
+        calls.begin_each("commit", {job_id: partial(execution.commit, job_id) for job_id in ids})
+    until(lambda: len(the_world.effects) == 20)  # a quarter of the places
+
+    may_return.set()
+
+    until(lambda: len(the_world.effects) == 40)
+    until(lambda: not calls._in_hand)
+    assert max(sizes) <= 16
+
+
+@pytest.mark.slow
+def test_a_stop_waits_for_a_call_that_was_begun_beside_one_that_failed(
+    approved, the_world, monkeypatch
+):
+    may_return = threading.Event()
+    the_world.before = [lambda: may_return.wait(20)]
+    why_not_to_act, failed = executions.why_not_to_act, approved()
+
+    def check(row: Transaction, links: object) -> str:
+        if row.pk == failed.pk:
+            raise ValueError("cannot be checked")
+        return why_not_to_act(row, links)
+
+    monkeypatch.setattr(executions, "why_not_to_act", check)
+    calls, row = Calls(16, "test"), approved("scuttle", rocket="r1")
+    jobs = {str(each.pk): partial(execution.commit, each.pk) for each in (failed, row)}
+    calls.begin_each("commit", jobs)
+    until(lambda: not the_world.before)
+    until(lambda: len(calls._in_hand) == 1)
+    stopping = threading.Thread(target=calls.stop)
+    stopping.start()
+    stopping.join(1)
+
+    assert stopping.is_alive()
+    may_return.set()
+    stopping.join(20)
+    assert not stopping.is_alive()

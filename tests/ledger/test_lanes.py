@@ -58,6 +58,22 @@ def test_what_runs_at_once_and_of_one_never_exceeds_its_bounds_and_nothing_is_lo
     until(lambda: not lane._places._taken and not lane._resting, what="all threads have ended")
 
 
+def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch):
+    lane, failures = Lane("test", 1), [RuntimeError("can't start new thread")]
+    start = threading.Thread.start
+
+    def start_or_fail(thread: threading.Thread) -> None:
+        if failures:
+            raise failures.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_or_fail)
+
+    with pytest.raises(RuntimeError):
+        lane.start("", str, 1)
+    assert lane.start("", str, 1).result(10) == "1"
+
+
 def test_what_finds_no_room_to_wait_is_refused_at_once(gate):
     lane = Lane("test", 1, most_waiting=2, most_waiting_of_one=1, refusal=InterruptedError)
     jobs = [lane.start("a", gate.wait), lane.start("a", str, 1), lane.start("b", str, 2)]

@@ -13,7 +13,7 @@ from hypothesis.extra.django import TestCase
 
 from ledger import execution
 from ledger.execution.claims import claim_all
-from ledger.execution.recording import record_all
+from ledger.execution.recording import commit_of, record_all
 from ledger.execution.tool_calls import call_tool
 from ledger.models import Event, Transaction
 from ledger.seals import seals
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 def carry_out_together(*rows: Transaction) -> None:
     leases = claim_all([row.pk for row in rows])
-    outcomes = {lease.row.pk: (lease, call_tool(lease, "execute")) for lease in leases}
-    assert record_all(outcomes) == {row.pk for row in rows}
+    commits = [commit_of(lease, call_tool(lease, "execute")) for lease in leases]
+    assert record_all(commits) == {row.pk for row in rows}
 
 
 def test_executions_together_take_two_statements_and_one_each_to_ask_who_waits(approved):
