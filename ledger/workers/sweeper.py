@@ -57,7 +57,7 @@ GRACE = timedelta(seconds=1)
 ENQUEUE_AGAIN_S = 10.0
 # Jobs of one name that this process runs or is about to run while there is no queue.
 MOST_IN_HAND = 200
-PLACES = 8  # for calls of tools, while Redis is away
+PLACES = 6  # for calls of tools, while Redis is away; three more sessions claim, record and renew
 
 _further_steps: list[Callable[[], None]] = []
 _further_jobs: dict[str, Callable[[], Iterable[object]]] = {}

@@ -11,7 +11,7 @@ from django.conf import settings
 WORKER_SESSIONS = 4  # shared by its calls, none of which keeps one while it waits for its tool
 COURIER_SESSIONS = 10
 BUS_SESSIONS = 4  # one for each turn at the same time
-SWEEPER_SESSIONS = 22  # the one that works
+SWEEPER_SESSIONS = 20  # the one that works
 STANDBY_SESSIONS = 1  # one is enough for a sweeper that waits for its turn
 SPARE = 5  # migrate, psql, a backup
 
