@@ -83,6 +83,7 @@ RIGHTS = {
     "a2a_pushconfig": CHANGE,
     "approvals_membership": CHANGE,
     "approvals_preferences": CHANGE,
+    "approvals_pace": CHANGE,
     "approvals_notificationsettings": CHANGE,
     "approvals_pushsubscription": CHANGE,
     "approvals_shownnotification": CHANGE,

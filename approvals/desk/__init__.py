@@ -20,6 +20,7 @@ from approvals.desk.giving import (
     takes_files,
     task_made_of,
 )
+from approvals.desk.pace import must_type
 from approvals.desk.signatures import either_of, holders_of, managers_in_words, signatures_of
 from approvals.desk.state_lines import error_in_words, state_line, who_was_faster
 from approvals.desk.viewers import BROKEN, MINE, Viewer
@@ -43,6 +44,7 @@ __all__ = [
     "lent_to",
     "managers_in_words",
     "may_revise",
+    "must_type",
     "names_of_target",
     "seems_confirmed",
     "signatures_of",

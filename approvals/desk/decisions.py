@@ -16,7 +16,7 @@ from a2a import tasks
 from a2a.errors import Reason
 from a2a.models import Question, QuestionState, Task
 from a2a.tasks import questions
-from approvals.desk import confirmations, policies
+from approvals.desk import confirmations, pace, policies
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person
@@ -41,8 +41,8 @@ def approve(
 ) -> Transaction:
     """Approve the transaction as it was shown, in full.
 
-    ``typed`` is the amount or the name, which an irreversible transaction needs. ``shown`` is the
-    proof that the page showed more than the surface does by itself.
+    ``typed`` is the amount or the name, which an irreversible transaction needs, and one after
+    several fast approvals. ``shown`` is the page's proof that it showed all of it, and when.
 
     Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
     ``coordinator.approve`` raises.
@@ -51,16 +51,29 @@ def approve(
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
     full_display.check(row, via=via, user=user, proof=shown)
-    if policies.is_irreversible(row) and not confirmations.is_confirmed(typed, row):
-        word = confirmations.confirmation_word(row)
-        raise InvalidRequest(
-            _("It cannot be undone: type “{word}” to confirm.").format(word=word),
-            hint=_("Nothing was decided."),
+    is_fast = via == DESK and row.state == State.PREPARED and pace.must_type(user, row)
+    has_to_type = is_fast or policies.is_irreversible(row)
+    if has_to_type and not confirmations.is_confirmed(typed, row):
+        raise InvalidRequest(_why_to_type(row), hint=_("Nothing was decided."))
+    seconds_shown = full_display.seconds_shown(row, user, shown) if via == DESK else None
+    with _by_another_person(row, user), atomic():
+        approved = coordinator.approve(
+            transaction_id,
+            digest=digest,
+            by=principal_of(user),
+            via=via,
+            reason=reason,
+            seconds_shown=seconds_shown,
         )
-    with _by_another_person(row, user):
-        return coordinator.approve(
-            transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
-        )
+        pace.note(user, seconds_shown, was_typed=has_to_type)
+    return approved
+
+
+def _why_to_type(row: Transaction) -> str:
+    word = confirmations.confirmation_word(row)
+    if policies.is_irreversible(row):
+        return _("It cannot be undone: type “{word}” to confirm.").format(word=word)
+    return _("You are approving fast: type “{word}” to approve this one.").format(word=word)
 
 
 def reject(

@@ -7,6 +7,7 @@ list, and is counted in the badge of every page.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, When
 from django.db.models.functions import Now
@@ -22,10 +23,14 @@ from ledger.states import State
 
 # What cannot be undone, or does great harm if it is wrong.
 GRAVE = Q(consequence_level=ConsequenceLevel.IRREVERSIBLE) | Q(risk_level=RiskLevel.CRITICAL)
-# The places of rows on the list: what is broken, what is grave, and the rest; then the same of
-# what others have to decide, and what only operators can settle.
-BROKEN, GRAVE_FOR_ME, FOR_ME, GRAVE_FOR_OTHERS, FOR_OTHERS, FOR_OPERATORS = range(6)
-MINE = frozenset({BROKEN, GRAVE_FOR_ME, FOR_ME})
+# The places of rows on the list: what is broken, what expires soon, what is grave, and the rest;
+# then what others have to decide, and what only operators can settle.
+BROKEN, SOON_FOR_ME, GRAVE_FOR_ME, FOR_ME, GRAVE_FOR_OTHERS, FOR_OTHERS, FOR_OPERATORS = range(7)
+MINE = frozenset({BROKEN, SOON_FOR_ME, GRAVE_FOR_ME, FOR_ME})
+SOON = timedelta(minutes=2)  # static/js/list.js moves a row up when its time has come
+
+
+_SOON = Q(expires_at__lte=Now() + SOON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +51,19 @@ class Viewer:
 
 
 def ranked(rows: TransactionQuerySet, viewer: Viewer) -> TransactionQuerySet:
-    """The rows with ``rank``, their place among these six: see ``BROKEN`` and the others."""
+    """The rows with ``rank``, their place among these seven: see ``BROKEN`` and the others."""
     pending = Q(state=State.PREPARED)
     rank = Case(
         When(~pending & can_settle(viewer), then=Value(BROKEN)),
         When(~pending, then=Value(FOR_OPERATORS)),
-        When(GRAVE & can_decide(viewer), then=Value(GRAVE_FOR_ME)),
-        When(can_decide(viewer), then=Value(FOR_ME)),
+        When(
+            can_decide(viewer),
+            then=Case(
+                When(_SOON, then=Value(SOON_FOR_ME)),
+                When(GRAVE, then=Value(GRAVE_FOR_ME)),
+                default=Value(FOR_ME),
+            ),
+        ),
         When(GRAVE, then=Value(GRAVE_FOR_OTHERS)),
         default=Value(FOR_OTHERS),
         output_field=IntegerField(),
@@ -61,8 +72,9 @@ def ranked(rows: TransactionQuerySet, viewer: Viewer) -> TransactionQuerySet:
 
 
 def ranked_questions(rows: QuestionQuerySet, viewer: Viewer) -> QuestionQuerySet:
-    own = When(can_answer(viewer), then=Value(FOR_ME))
-    rank = Case(own, default=Value(FOR_OTHERS), output_field=IntegerField())
+    for_viewer = Case(When(_SOON, then=Value(SOON_FOR_ME)), default=Value(FOR_ME))
+    answerable = When(can_answer(viewer), then=for_viewer)
+    rank = Case(answerable, default=Value(FOR_OTHERS), output_field=IntegerField())
     return rows.annotate(rank=rank)
 
 

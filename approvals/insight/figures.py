@@ -371,7 +371,7 @@ def quick_sentence(quick: int, approvals: int) -> str:
     if not approvals:
         return ""
     return ngettext(
-        "%(quick)s of your %(number)s approval came within 3 seconds of the request.",
-        "%(quick)s of your %(number)s approvals came within 3 seconds of the request.",
+        "%(quick)s of your %(number)s approval came within 3 seconds of opening the item.",
+        "%(quick)s of your %(number)s approvals came within 3 seconds of opening the item.",
         approvals,
     ) % {"quick": grouped(quick), "number": grouped(approvals)}

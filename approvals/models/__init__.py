@@ -9,6 +9,7 @@ from approvals.models.notifications import (
     PushSubscription,
     ShownNotification,
 )
+from approvals.models.pace import Pace
 from approvals.models.people import (
     Membership,
     Notice,
@@ -49,6 +50,7 @@ __all__ = [
     "Membership",
     "Notice",
     "NotificationSettings",
+    "Pace",
     "Passkey",
     "Preferences",
     "PushSubscription",

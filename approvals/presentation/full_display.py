@@ -8,6 +8,7 @@ surface shows without cutting. A surface that is not listed shows nothing and de
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -155,9 +156,25 @@ def _units(text: str) -> int:
 
 
 def proof_of(row: Transaction, user: User) -> str:
-    """An HMAC that only the page carries which shows this person the whole transaction."""
-    message = f"{row.pk}:{row.intent_digest}:{user.pk}"
-    return salted_hmac("approvals.showing", message, algorithm="sha256").hexdigest()
+    """Only the page has it that shows this person the whole transaction: the time, in
+    milliseconds, and an HMAC."""
+    return _signed(row, user, int(time.time() * 1000))
+
+
+def _signed(row: Transaction, user: User, shown_at: int) -> str:
+    message = f"{row.pk}:{row.intent_digest}:{user.pk}:{shown_at}"
+    mac = salted_hmac("approvals.showing", message, algorithm="sha256").hexdigest()
+    return f"{shown_at}.{mac}"
+
+
+def seconds_shown(row: Transaction, user: User, proof: str) -> float | None:
+    """Seconds since the page was made that has this proof; ``None`` if it proves nothing."""
+    shown_at = proof.partition(".")[0]
+    if not (shown_at.isascii() and shown_at.isdigit() and len(shown_at) < 16):
+        return None
+    if not constant_time_compare(proof, _signed(row, user, int(shown_at))):
+        return None
+    return max(0.0, time.time() - int(shown_at) / 1000)
 
 
 def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
@@ -168,7 +185,7 @@ def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
     shown = coverage(row, via)
     if shown.is_complete or row.state != State.PREPARED:
         return
-    if via == DESK and constant_time_compare(proof, proof_of(row, user)):
+    if via == DESK and seconds_shown(row, user, proof) is not None:
         return
     texts = missing_texts(shown)
     raise NotShownInFull(_("It was not shown in full: {texts}.").format(texts=texts))

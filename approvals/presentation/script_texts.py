@@ -27,6 +27,8 @@ def texts_for_scripts() -> dict[str, str]:
         "expires_in": _("expires in {left}"),
         "just_expired_one": ngettext("{count} just expired", "{count} just expired", 1),
         "just_expired_other": ngettext("{count} just expired", "{count} just expired", 2),
+        "press_enter": _("Enter approves it."),
+        "meanwhile": _("Meanwhile: {line}. What you typed is kept."),
         "done_approve": _("Approved."),
         "done_reject": _("Rejected."),
         "done_resolve": _("Recorded."),

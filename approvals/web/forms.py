@@ -45,7 +45,7 @@ class ReasonField(forms.CharField):
 class ApproveForm(forms.Form):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     typed = forms.CharField(required=False, max_length=200)
-    shown = forms.CharField(required=False, max_length=64)
+    shown = forms.CharField(required=False, max_length=100)
 
 
 class RejectForm(forms.Form):

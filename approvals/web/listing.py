@@ -10,7 +10,7 @@ from django.utils import timezone
 from approvals.desk import inbox, voters_of
 from approvals.desk.inbox import MOST_ROWS
 from approvals.web.forms import FilterForm
-from approvals.web.requests import viewer_of
+from approvals.web.requests import viewer_of, waiting_count
 from ledger.tools import tools_of
 
 
@@ -25,7 +25,7 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
     listing = inbox.waiting(viewer, filters, now, after=after, most=most)
     shown = sum(listing.total.values())
     return {
-        "groups": inbox.grouped(listing),
+        "groups": inbox.grouped(listing, 0 if filters.is_set else waiting_count(request)),
         "listing": listing,
         "shown": shown,
         "is_cut": shown >= MOST_ROWS,

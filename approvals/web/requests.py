@@ -40,6 +40,15 @@ def viewer_of(request: HttpRequest) -> Viewer:
     return Viewer(principal, roles_of_request(request), tenants_of_request(request))
 
 
+def waiting_count(request: HttpRequest) -> int:
+    """The number in the badge, counted once for each request."""
+    counted: int | None = getattr(request, "waiting_count", None)
+    if counted is None:
+        counted = inbox.count(viewer_of(request))
+        request.waiting_count = counted  # type: ignore[attr-defined]
+    return counted
+
+
 def wants_fragment(request: HttpRequest) -> bool:
     """True if the request comes from htmx or our script, which replace one part of the page."""
     return request.headers.get("HX-Request") == "true"
@@ -86,7 +95,7 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         context["notices"] = SimpleLazyObject(lambda: _notices(person))
         is_installed = apps.is_installed("approvals.slack")
         context["has_slack"] = is_installed and bool(settings.SLACK_BOT_TOKENS)
-        context["waiting_count"] = SimpleLazyObject(lambda: inbox.count(viewer_of(request)))
+        context["waiting_count"] = SimpleLazyObject(lambda: waiting_count(request))
         roles = roles_of_request(request)
         context["has_role"] = bool(roles)
         context["reviews_waiting"] = SimpleLazyObject(lambda: _reviews_waiting(roles))

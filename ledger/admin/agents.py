@@ -59,6 +59,18 @@ class KnownTools:
 
 class TenantForm(KnownTools, WithLimits):
     limits_of = Of.TENANT
+    fast_approvals = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=1_000,
+        initial=Tenant._meta.get_field("fast_approvals").default,
+        help_text=Tenant._meta.get_field("fast_approvals").help_text,
+    )
+
+    def clean_fast_approvals(self) -> int:
+        """Left empty, it stays as it is."""
+        number: int | None = self.cleaned_data["fast_approvals"]
+        return self.instance.fast_approvals if number is None else number
 
 
 @admin.register(Tenant)
@@ -74,6 +86,7 @@ class TenantListAdmin(Undeletable, SealedEdits):
                     "tools",
                     "demands_sender",
                     "demands_scopes",
+                    "fast_approvals",
                     "required_policy",
                 )
             },

@@ -55,6 +55,12 @@ class Tenant(models.Model):
         editable=False,
         help_text="The document that supervisors cite where a contract names none.",
     )
+    fast_approvals = models.PositiveSmallIntegerField(
+        default=5,
+        db_default=5,
+        help_text="After so many approvals in a row, each within two seconds of opening the item, "
+        "a person types the amount of the next one. 0: never.",
+    )
 
     def __str__(self) -> str:
         return self.name

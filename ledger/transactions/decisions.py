@@ -65,6 +65,7 @@ class Vote(TypedDict):
     via: Surface
     reason: NotRequired[str]
     policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
+    seconds_shown: NotRequired[float | None]  # how long a person had it before them; sealed, too
 
 
 REASON_IS_MISSING = {
@@ -132,6 +133,7 @@ class _Vote:
     via: Surface
     reason: str = ""
     policy: Citation | None = None
+    seconds_shown: float | None = None
 
 
 class Recorded(NamedTuple):
@@ -172,6 +174,8 @@ def _judge(case: Case | None, vote: _Vote) -> _Judged:
     details = {**of_agent, "intent_digest": vote.digest, "verdict": str(vote.verdict)}
     if case.keepers:
         details[seals.PROPOSER_KEPT_BY] = sorted(case.keepers)
+    if vote.seconds_shown is not None:
+        details["seconds_shown"] = round(vote.seconds_shown, 1)
     if vote.by.is_agent:
         details["review_percent"] = 100 if case.agent is None else case.agent.review_percent
     return _Judged(row, vote, _move_of(row, vote, approvers), of_agent, details)

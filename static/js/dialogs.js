@@ -1,6 +1,7 @@
 // The dialogs of an item: what is missing stands under the field, a refusal keeps the dialog open,
 // a typed confirmation is checked while one types, and nothing typed is lost when the time is up.
 import { refreshItem } from "./item.js";
+import { word } from "./words.js";
 
 const $ = (selector, root = document) => root.querySelector(selector);
 const openDialog = () => $("#item dialog[open]");
@@ -139,17 +140,25 @@ document.addEventListener("htmx:afterRequest", ({ detail }) => {
 // --- the time is up while a dialog is open -----------------------------------------------------------
 
 function tellExpired() {
-  const item = $("#item [data-item][data-expired]"), dialog = openDialog();
-  const form = item && dialog && $("form", dialog);
+  const item = $("#item [data-item][data-expired]");
+  if (item) end(item.dataset.waits);
+}
+setInterval(tellExpired, 500);
+
+// Somebody else was faster.
+document.addEventListener("item:decided", ({ detail }) => end(word("meanwhile", { line: detail.line })));
+
+/** Nothing can be sent from the open dialog any more; what was typed stays, and can be copied. */
+function end(text) {
+  const dialog = openDialog(), form = dialog && $("form", dialog);
   if (!form || dialog.dataset.told) return;
   dialog.dataset.told = "1";
-  tell(form, item.dataset.waits);
+  tell(form, text);
   for (const field of form.querySelectorAll("textarea, input:not([type=hidden])")) field.readOnly = true;
   for (const button of form.querySelectorAll("button.primary, .chip")) button.disabled = true;
   const copyTyped = $("[data-copy-typed]", form);
   if (copyTyped) copyTyped.hidden = !textOf(form);
 }
-setInterval(tellExpired, 500);
 
 // While a dialog was open the item was not refreshed, so that nothing typed was lost.
 document.addEventListener("close", async ({ target }) => {

@@ -8,6 +8,7 @@ const NEXT_AFTER = 2_000; // milliseconds, for who lets the next item open by it
 const VERBS = /\/(approve|reject|resolve|answer|compensate)(\?|$)/;
 
 let openings = 0; // how many items were requested; only the last requested one is shown
+let opened = 0; // the request that was answered last
 let openOrder = ""; // the place in the list of the item that is open, also after it has left
 let decided = null; // what was decided on the open item
 let place = { rows: [], top: 0 }; // the row opened on a narrow screen, its neighbours, where it stood
@@ -15,6 +16,8 @@ let place = { rows: [], top: 0 }; // the row opened on a narrow screen, its neig
 const openItem = () => $("#item [data-item]");
 export const openId = () => openItem()?.dataset.item;
 const heading = () => $("#item h1");
+// Whether the item that is shown is about to be replaced by another one.
+export const isOpening = () => opened !== openings;
 export const isBusy = () => $("#item dialog[open]") !== null;
 
 // Whether one of them is the open item, or one that it shows beside itself.
@@ -58,11 +61,30 @@ function isSame(item, next) {
     && item.dataset.state === state && item.dataset.address === address;
 }
 
+// While a dialog is open the item behind it stays, and the dialog says what has happened.
+function tellDialog(item, next) {
+  const line = $(".state > span", next)?.textContent.trim();
+  if (line) document.dispatchEvent(new CustomEvent("item:decided", { detail: { line } }));
+}
+
+// The page was opened when it was shown first, however often it was refreshed since.
+function keepOpened(item) {
+  const digest = $("[name=digest]", item)?.value, shown = $("[name=shown]", item)?.value;
+  for (const field of $$("#item [name=shown]")) {
+    if (shown && digest === $("[name=digest]", field.form).value) field.value = shown;
+  }
+}
+
 export async function refreshItem() {
   const item = openItem(), opening = openings;
-  if (!item || isBusy()) return;
+  if (!item) return;
   const html = await fetchFragment(item.dataset.address);
-  if (html === null || opening !== openings || isBusy()) return;
+  if (html === null || opening !== openings) return;
+  if (isBusy()) {
+    const next = $("[data-item]", parsed(html));
+    if (openItem() === item && next && next.dataset.state !== item.dataset.state) tellDialog(item, next);
+    return;
+  }
   // The item was replaced meanwhile, perhaps with an older version: fetch it again.
   if (openItem() !== item) { refreshItem(); return; }
   const form = $("[data-answer]", item), next = $("[data-item]", parsed(html));
@@ -72,6 +94,7 @@ export async function refreshItem() {
   const details = $$("details", item).map((each) => each.open);
   const hadFocus = heading() === document.activeElement;
   show(html);
+  keepOpened(item);
   $("#item .item-body").scrollTop = top;
   $$("#item details").forEach((each, place) => { if (details[place]) each.open = true; });
   if (hadFocus) focusHeading();
@@ -90,6 +113,7 @@ async function open(address) {
   const opening = ++openings;
   const html = await fetchFragment(address);
   if (opening !== openings) return false;
+  opened = opening;
   if (html === null) { if (navigator.onLine) location.href = address; return false; }
   decided = null;
   show(html);

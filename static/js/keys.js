@@ -1,10 +1,12 @@
 // j/k, enter, escape, a, r, /, g then a letter of a page, ?. Never while somebody is typing or a
-// dialog is open.
-import { focusHeading, isDecided, openId, openNext, openRow, rowAt } from "./item.js";
+// dialog is open. A key that is held down moves through the list and decides nothing.
+import { focusHeading, isDecided, isOpening, openId, openNext, openRow, rowAt } from "./item.js";
 import { rowWith } from "./list.js";
-import { $ } from "./page.js";
+import { $, announce } from "./page.js";
+import { word } from "./words.js";
 
 const GO_WITHIN = 1_000; // milliseconds
+const MOVES = new Set(["j", "k", "ArrowDown", "ArrowUp", "Tab", "PageDown", "PageUp", " "]);
 
 // The pages that the top bar shows to this person.
 const pageOf = (key) => $(`[data-key="${key}"]`)?.getAttribute("href");
@@ -22,13 +24,25 @@ export function listenToKeys() {
   }
 
   const press = (selector) => $(`#item ${selector}:not(:disabled)`)?.click();
+
+  // Approving takes a second key: the button gets the focus, and Enter presses it.
+  function arm() {
+    const button = $("#item [data-approve]:not(:disabled)");
+    if (!button) return;
+    if (button.dataset.open) { button.click(); return; }
+    button.focus();
+    button.classList.add("armed");
+    button.addEventListener("blur", () => button.classList.remove("armed"), { once: true });
+    announce(word("press_enter"));
+  }
+
   const answer = () => $("#item [data-answer] :is(input, textarea):not([type=hidden])")?.focus();
   const isOnRow = (event) => event.target.closest?.("#list .row");
   const actions = {
     j: () => step(1),
     k: () => step(-1),
-    a: () => { press("[data-approve]"); answer(); },
-    r: () => press("[data-reject]"),
+    a: () => { if (!isOpening()) { arm(); answer(); } },
+    r: () => { if (!isOpening()) press("[data-reject]"); },
     "/": () => $("[data-search]")?.focus(),
     "?": () => $("#keys").showModal(),
     g: () => { wentAt = Date.now(); },
@@ -56,8 +70,13 @@ export function listenToKeys() {
   }
 
   document.addEventListener("keydown", (event) => {
+    const isText = event.target.closest("input, textarea, select");
+    if (event.repeat && !MOVES.has(event.key) && (!isText || event.key === "Enter")) {
+      if (!event.target.closest("textarea")) event.preventDefault();
+      return;
+    }
     if (event.ctrlKey || event.metaKey || event.altKey || $("dialog[open]")) return;
-    if (event.target.closest("input, textarea, select")) {
+    if (isText) {
       if (event.key === "Escape") event.target.blur();
       return;
     }

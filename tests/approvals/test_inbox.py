@@ -9,7 +9,7 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from approvals.desk.inbox import inbox
+from approvals.desk.inbox import fair_share, inbox
 from approvals.desk.viewers import Viewer
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.people import principal_of
@@ -70,6 +70,48 @@ def test_what_cannot_be_undone_comes_before_what_expires_sooner(
     Transaction.objects.filter(pk=soon.pk).update(expires_at=F("expires_at") - timedelta(minutes=5))
 
     assert groups_of(alice_user) == {"mine": [grave.pk, soon.pk, later.pk]}
+
+
+def test_what_expires_in_two_minutes_stands_first_whatever_its_gravity(
+    a_payment, a_transaction, alice_user
+):
+    calm, soon, sooner = a_payment(), a_payment(), a_payment()
+    grave = a_transaction("launch", rocket="r1")
+    now = timezone.now()
+    for row, seconds in ((soon, 115), (sooner, 60)):
+        at = now + timedelta(seconds=seconds)
+        Transaction.objects.filter(pk=row.pk).update(expires_at=at)
+
+    assert groups_of(alice_user) == {"mine": [sooner.pk, soon.pk, grave.pk, calm.pk]}
+
+
+def test_the_heading_has_the_number_of_the_badge(a_payment, as_alice, monkeypatch):
+    monkeypatch.setattr(fair_share, "PER_AGENT", 2)
+    monkeypatch.setattr(fair_share, "MOST_ROWS", 3)
+    for _ in range(5):
+        a_payment()
+
+    page = as_alice.get("/", headers=FRAGMENT).content.decode()
+
+    assert page.count('class="row ') == 3
+    assert badge(page) == 5
+    assert re.search(r"data-group-count>(\d+)", page)[1] == "5"
+    assert re.search(r'data-rest="(\d+)"', page)[1] == "2"
+
+
+def test_previous_and_next_are_the_neighbours_on_the_list(a_payment, a_transaction, as_alice):
+    calm, soon, grave = a_payment(), a_payment(), a_transaction("launch", rocket="r1")
+    soon_at = timezone.now() + timedelta(seconds=115)
+    Transaction.objects.filter(pk=soon.pk).update(expires_at=soon_at)
+
+    def neighbours(row):
+        page = as_alice.get(f"/transactions/{row.pk}/").content.decode()
+        links = re.findall(r'/transactions/([0-9a-f-]{36})/" rel="(prev|next)"', page)
+        return {rel: pk for pk, rel in links}
+
+    assert neighbours(soon) == {"next": str(grave.pk)}
+    assert neighbours(grave) == {"prev": str(soon.pk), "next": str(calm.pk)}
+    assert neighbours(calm) == {"prev": str(grave.pk)}
 
 
 def test_what_has_expired_is_not_in_the_badge_and_one_quiet_line(a_payment, alice_user, as_alice):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -200,6 +201,72 @@ def test_the_keyboard_alone_is_enough(desk_of, ask):
     alice.keyboard.press("g")
     alice.keyboard.press("h")
     alice.wait_for_url("**/history/")
+
+
+def test_approving_by_keys_takes_two_and_a_held_key_decides_nothing(desk_of, ask):
+    first, second = ask(ttl_s=600), ask(ttl_s=900)
+    alice = desk_of("alice")
+    expect(row_of(alice, second)).to_be_visible()
+    row_of(alice, first).locator("a").click()
+    expect(alice.locator(f"[data-item='{first['transaction_id']}']")).to_be_visible()
+    button = alice.get_by_role("button", name="Approve €48.20")
+    expect(button).to_be_visible()
+
+    for _ in range(5):
+        alice.keyboard.down("a")
+    expect(button).to_be_focused()
+    expect(button).to_have_class(re.compile("armed"))
+    assert Transaction.objects.get(pk=first["transaction_id"]).state == "prepared"
+    alice.keyboard.up("a")
+    for _ in range(5):
+        alice.keyboard.down("Enter")
+
+    until(lambda: Transaction.objects.get(pk=first["transaction_id"]).state == "committed")
+    expect(alice.locator("#item [data-next]")).to_be_visible()
+    expect(alice.locator(f"[data-item='{first['transaction_id']}']")).to_be_visible()
+    assert Transaction.objects.get(pk=second["transaction_id"]).state == "prepared"
+
+
+def test_a_key_decides_nothing_while_the_next_item_is_on_its_way(desk_of, ask):
+    first, second = ask(ttl_s=600), ask(ttl_s=900)
+    alice = desk_of("alice")
+    expect(row_of(alice, second)).to_be_visible()
+    row_of(alice, first).locator("a").click()
+    expect(alice.locator(f"[data-item='{first['transaction_id']}']")).to_be_visible()
+    routes: list[Any] = []
+    alice.route(f"**/transactions/{second['transaction_id']}/*", lambda route: routes.append(route))
+
+    alice.keyboard.press("j")
+    alice.keyboard.press("a")
+    alice.keyboard.press("r")
+    expect(alice.get_by_role("dialog")).to_have_count(0)
+    expect(alice.locator("#item .armed")).to_have_count(0)
+    for route in routes:
+        route.continue_()
+
+    expect(alice.locator(f"[data-item='{second['transaction_id']}']")).to_be_visible()
+    alice.keyboard.press("a")
+    expect(alice.locator("#item .armed")).to_be_focused()
+
+
+def test_a_decision_made_elsewhere_is_told_in_an_open_dialog(desk_of, ask):
+    told = ask()
+    alice, bob = desk_of("alice"), desk_of("bob")
+    for page in (alice, bob):
+        row_of(page, told).locator("a").click()
+    alice.get_by_role("button", name="Reject…").click()
+    dialog = alice.get_by_role("dialog")
+    dialog.get_by_label("Why?").fill("It was refunded before.")
+
+    bob.get_by_role("button", name="Approve €48.20").click()
+
+    expect(dialog.get_by_role("alert")).to_contain_text("Approved by Bob Tanaka")
+    expect(dialog.get_by_role("alert")).to_contain_text("What you typed is kept.")
+    expect(dialog.get_by_role("button", name="Reject", exact=True)).to_be_disabled()
+    expect(dialog.get_by_role("button", name="Copy what you typed")).to_be_visible()
+    expect(dialog.get_by_label("Why?")).to_have_value("It was refunded before.")
+    dialog.get_by_role("button", name="Back").click()
+    expect(alice.locator("#item .state")).not_to_contain_text("Waiting for you")
 
 
 def test_text_of_an_agent_is_text(desk_of, ask):

@@ -46,8 +46,8 @@ def counted(model, *names):
 
 def wait_of_s(seconds):
     """The bucket of a time to decide, as ``WAIT_SQL`` has it."""
-    doublings = math.log2(max(seconds, buckets.QUICK_S) / buckets.QUICK_S)
-    is_quick = seconds < buckets.QUICK_S
+    doublings = math.log2(max(seconds, buckets.FIRST_S) / buckets.FIRST_S)
+    is_quick = seconds < buckets.FIRST_S
     return 0 if is_quick else 1 + math.floor(buckets.WAITS_PER_DOUBLING * doublings)
 
 

@@ -247,9 +247,13 @@ def group_of(rank: int) -> str:
     return "doubt" if rank == FOR_OPERATORS else "others"
 
 
-def grouped(listing: Listing) -> list[Group]:
-    """All groups in their order on the page, also the empty ones, which the page hides."""
+def grouped(listing: Listing, for_viewer: int = 0) -> list[Group]:
+    """All groups in their order on the page, also the empty ones, which the page hides.
+
+    ``for_viewer`` is the number that waits for them in all, also beyond the list.
+    """
     groups = {key: Group(key, listing.total.get(key, 0)) for key in GROUPS}
+    groups["mine"].total = max(groups["mine"].total, for_viewer)
     for entry in listing.entries:
         groups[entry.group].rows.append(entry)
     return list(groups.values())

@@ -1,15 +1,16 @@
-"""The transactions before and after one, among those that wait for a person, by urgency."""
+"""The transactions before and after one, among those that wait for a person, as on the list."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Q
-from django.db.models.functions import Now
 
-from approvals.http.middleware import Roles
-from approvals.models import Role
+from approvals.desk.inbox.fair_share import URGENT_FIRST
+from approvals.desk.viewers import Viewer, can_decide, ranked
 from ledger.models import Transaction, TransactionQuerySet
 from ledger.states import State
 
@@ -20,27 +21,26 @@ class Beside:
     next: UUID | None
 
 
-def beside(row: Transaction, viewer: str, roles: Roles) -> Beside:
-    """The neighbours of the row; of a decided one the next is the most urgent."""
-    waiting = _waiting_for(viewer, roles).exclude(pk=row.pk)
+def beside(row: Transaction, viewer: Viewer) -> Beside:
+    """The neighbours of the row in the order of the list; of a decided one the next is the first
+    there."""
+    waiting = ranked(Transaction.objects.filter(can_decide(viewer)), viewer).exclude(pk=row.pk)
     if row.state != State.PREPARED:
-        return Beside(None, _first(waiting))
-    at, pk = row.expires_at, row.pk
-    earlier = waiting.filter(Q(expires_at__lt=at) | Q(expires_at=at, pk__lt=pk))
-    later = waiting.filter(Q(expires_at__gt=at) | Q(expires_at=at, pk__gt=pk))
-    return Beside(_first(earlier, "-"), _first(later))
-
-
-def _waiting_for(viewer: str, roles: Roles) -> TransactionQuerySet:
-    tenants = frozenset(tenant for tenant, names in roles.items() if Role.APPROVER in names)
-    return (
-        Transaction.objects.for_tenants(tenants)
-        .filter(state=State.PREPARED, expires_at__gt=Now())
-        .exclude(proposed_by=viewer)
-        .exclude(decisions__principal=viewer)
+        return Beside(None, _first(waiting, URGENT_FIRST))
+    itself = ranked(Transaction.objects.filter(pk=row.pk), viewer)
+    place = itself.values_list(*URGENT_FIRST).get()
+    return Beside(
+        _first(waiting.filter(_beyond(place, "lt")), [f"-{name}" for name in URGENT_FIRST]),
+        _first(waiting.filter(_beyond(place, "gt")), URGENT_FIRST),
     )
 
 
-def _first(rows: TransactionQuerySet, sign: str = "") -> UUID | None:
-    keys = rows.order_by(f"{sign}expires_at", f"{sign}pk").values_list("pk", flat=True)
-    return keys.first()
+def _beyond(place: Sequence[Any], way: str) -> Q:
+    """Before or behind this place."""
+    rank, at, pk = place
+    within = Q(**{f"expires_at__{way}": at}) | Q(expires_at=at, **{f"pk__{way}": pk})
+    return Q(**{f"rank__{way}": rank}) | Q(within, rank=rank)
+
+
+def _first(rows: TransactionQuerySet, order: Sequence[str]) -> UUID | None:
+    return rows.order_by(*order).values_list("pk", flat=True).first()

@@ -24,6 +24,7 @@ from approvals.desk import (
     either_of,
     holders_of,
     inbox,
+    must_type,
     names_of_target,
     policies,
     signatures_of,
@@ -37,7 +38,12 @@ from approvals.people import name_of, principal_of
 from approvals.presentation import details_of, full_display, labels, refusal_in_words
 from approvals.web.forms import ApproveForm, CompensateForm, RejectForm, ResolveForm
 from approvals.web.listing import list_context
-from approvals.web.requests import roles_of_request, tenants_of_request, wants_fragment
+from approvals.web.requests import (
+    roles_of_request,
+    tenants_of_request,
+    viewer_of,
+    wants_fragment,
+)
 from ledger.errors import LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
@@ -128,7 +134,7 @@ def _item(
     context = item_context(request, row) | {"problem": problem, "is_same": is_same}
     if wants_fragment(request):
         return render(request, "desk/_item.html", context, status=status)
-    context["beside"] = inbox.beside(row, _viewer(request), roles_of_request(request))
+    context["beside"] = inbox.beside(row, viewer_of(request))
     return render(request, "desk/transaction.html", list_context(request) | context, status=status)
 
 
@@ -149,6 +155,9 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
     now = timezone.now()
     may_decide = policies.may_decide(row, principal, roles, now)
+    has_to_type = policies.is_irreversible(row) or (
+        bool(may_decide) and must_type(request.user, row)  # type: ignore[arg-type]
+    )
     signing = signatures_of(row, principal)
     asked_as = origins.asked_as(row)
     offered = asked_as.reject_options if asked_as else []
@@ -164,8 +173,9 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "silence": silent_addresses.silence_of(row),
         "held": why_held(row) if row.state == State.PREPARED else "",
         "is_irreversible": policies.is_irreversible(row),
+        "has_to_type": has_to_type,
         "confirmation_word": confirmation_word(row),
-        "spellings": _spellings(row),
+        "spellings": _spellings(row) if has_to_type else {},
         "left_by": policies.passed_on_by(row),
         "undo": policies.undo_in_contract(row),
         "quick_reasons": [option.text for option in offered] or _quick_reasons(row),
@@ -222,7 +232,7 @@ def _settling(row: Transaction, principal: str, roles: Roles) -> dict[str, Any]:
 
 def _spellings(row: Transaction) -> dict[str, Any]:
     """Data for the dialog to say at once whether the typed text matches."""
-    if not policies.is_irreversible(row) or row.content_erased_at is not None:
+    if row.content_erased_at is not None:
         return {}
     if row.amount is None:
         return {"names": names_of_target(row)}

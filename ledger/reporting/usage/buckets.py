@@ -10,7 +10,7 @@ NONE = -1_000  # there is no amount, or no person decided
 ZERO = -999  # an amount of nothing
 SIZES_PER_TENFOLD = 20  # each is an eighth larger than the one before
 WAITS_PER_DOUBLING = 4
-QUICK_S = 3.0  # the first bucket of waits: nobody has read anything in so short a time
+FIRST_S = 3.0  # the first bucket of waits
 
 
 def size_begins(size: int) -> Decimal:
@@ -24,7 +24,7 @@ def size_ends(size: int) -> Decimal:
 
 def wait_begins_s(wait: int) -> float:
     """The shortest time to decide that has this bucket, in seconds."""
-    return 0.0 if wait <= 0 else QUICK_S * 2 ** ((wait - 1) / WAITS_PER_DOUBLING)
+    return 0.0 if wait <= 0 else FIRST_S * 2 ** ((wait - 1) / WAITS_PER_DOUBLING)
 
 
 # Of ``{0}``, an amount or a number of seconds.
@@ -32,8 +32,8 @@ SIZE_SQL = (
     f"CASE WHEN {{0}} = 0 THEN {ZERO} ELSE floor({SIZES_PER_TENFOLD} * log({{0}}::float8))::int END"
 )
 WAIT_SQL = (
-    f"CASE WHEN {{0}} < {QUICK_S} THEN 0 "
-    f"ELSE 1 + floor({WAITS_PER_DOUBLING / math.log(2)} * ln({{0}}::float8 / {QUICK_S}))::int END"
+    f"CASE WHEN {{0}} < {FIRST_S} THEN 0 "
+    f"ELSE 1 + floor({WAITS_PER_DOUBLING / math.log(2)} * ln({{0}}::float8 / {FIRST_S}))::int END"
 )
 
 

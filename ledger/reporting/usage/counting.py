@@ -33,6 +33,9 @@ BY_DECIDER = (
 )
 # The kind under which an hour has the time that people took to decide, whatever they decided.
 WAITED = "waited"
+# The kind under which a day has approvals of what the person had hardly opened.
+QUICK = "quick"
+QUICK_S = 3.0  # nobody has read anything in so short a time
 
 _counted_at = float("-inf")
 
@@ -150,9 +153,20 @@ _DECIDERS = f"""
     ON CONFLICT (tenant, day, decider, agent, kind, wait)
     DO UPDATE SET number = ledger_usagedecider.number + excluded.number
 """
+_QUICK = f"""
+    INSERT INTO ledger_usagedecider (tenant, day, decider, agent, kind, wait, number)
+    SELECT t.tenant, (e.at AT TIME ZONE 'UTC')::date, e.principal, t.proposed_by, '{QUICK}',
+           {buckets.NONE}, count(*)
+    {_EVENTS} AND e.principal LIKE 'user:%%'
+          AND (e.details::jsonb ->> 'seconds_shown')::float8 < {QUICK_S}
+    GROUP BY 1, 2, 3, 4
+    ON CONFLICT (tenant, day, decider, agent, kind, wait)
+    DO UPDATE SET number = ledger_usagedecider.number + excluded.number
+"""
 _STATEMENTS = (
     (_DAYS, COUNTED),
     (_HOURS, COUNTED),
     (_WAITS, (EventKind.APPROVED, EventKind.REJECTED)),
     (_DECIDERS, BY_DECIDER),
+    (_QUICK, (EventKind.APPROVAL_RECORDED, EventKind.APPROVED)),
 )

@@ -14,7 +14,7 @@ from django.db.models import Count, Sum
 
 from ledger.models import Review, ReviewVerdict, UsageDay
 from ledger.reporting.usage import buckets
-from ledger.reporting.usage.counting import OUTCOMES
+from ledger.reporting.usage.counting import OUTCOMES, QUICK
 from ledger.states import EventKind
 
 # An approver's word, whether or not others had to follow.
@@ -53,7 +53,7 @@ class Pair:
     kinds: Counter[str] = field(default_factory=Counter)
     waits: Counter[int] = field(default_factory=Counter)
 
-    quick_approvals: int = 0  # before anybody can have read anything
+    quick_approvals: int = 0  # within three seconds of opening the item
 
     @property
     def decided(self) -> int:
@@ -116,10 +116,11 @@ def pairs(tenants: Iterable[str], begin: datetime) -> list[Pair]:
     rows = _run(_PAIRS, list(tenants), begin.astimezone(UTC).date())
     for agent, decider, kind, wait, number in rows:
         pair = pairs_by_names.setdefault((agent, decider), Pair(agent, decider))
+        if kind == QUICK:
+            pair.quick_approvals += int(number)
+            continue
         pair.kinds[kind] += int(number)
         pair.waits[wait] += int(number)
-        if wait == 0 and kind in APPROVALS:
-            pair.quick_approvals += int(number)
     return sorted(
         pairs_by_names.values(), key=lambda pair: (-pair.decided, pair.agent, pair.decider)
     )
