@@ -9,12 +9,14 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
+from approvals.desk import viewers
 from approvals.desk.inbox import fair_share, inbox
 from approvals.desk.viewers import Viewer
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.people import principal_of
 from ledger.models import Transaction
 from ledger.transactions import coordinator
+from tests.house.source import ROOT
 
 pytestmark = pytest.mark.django_db
 FRAGMENT = {"HX-Request": "true"}
@@ -83,6 +85,18 @@ def test_what_expires_in_two_minutes_stands_first_whatever_its_gravity(
         Transaction.objects.filter(pk=row.pk).update(expires_at=at)
 
     assert groups_of(alice_user) == {"mine": [sooner.pk, soon.pk, grave.pk, calm.pk]}
+
+
+def test_the_script_that_moves_rows_up_has_the_same_ranks():
+    script = (ROOT / "static" / "js" / "list.js").read_text()
+
+    soon, first, later = re.search(
+        r'SOON = ([\d_]+), SOON_FOR_ME = "(\d)", LATER_FOR_ME = /\^\[(\d+)\]/', script
+    ).groups()
+
+    assert int(soon) == viewers.SOON.total_seconds() * 1000
+    assert int(first) == viewers.SOON_FOR_ME
+    assert {int(rank) for rank in later} == {viewers.GRAVE_FOR_ME, viewers.FOR_ME}
 
 
 def test_the_heading_has_the_number_of_the_badge(a_payment, as_alice, monkeypatch):
