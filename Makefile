@@ -71,7 +71,7 @@ messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, an
 pictures: $(VENV)/dev ## Take the screenshots in docs/img anew (needs Chromium)
 	PICTURES=1 $(RUN) -m pytest -n 0 tests/e2e/test_pictures.py
 
-lighthouse: $(VENV)/dev ## Lighthouse on inbox, item and History, phone and desktop (needs npm)
+lighthouse: $(VENV)/dev ## Lighthouse on the pages of each place, phone and desktop (needs npm)
 	$(RUN) -m bench.lighthouse
 
 bench: $(VENV)/dev ## Run the benchmarks, each figure beside its limit

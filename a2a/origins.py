@@ -27,11 +27,13 @@ class Origin:
     def __str__(self) -> str:
         if self.is_ours:
             answer = f" The answer: {self.trust}" if self.trust else ""
-            return f"Sent over the git bus {self.bus}.{answer}"
+            return f"Sent through the git repository of {self.bus}.{answer}"
         came = "Delegated by a task that came" if self.is_above else "Came"
         commit = f" with commit {self.commit}" if self.commit else ""
         named = f"; the request names {self.named} as its sender" if self.named else ""
-        return f"{came} over the git bus {self.bus}{commit}{named}. {self.trust}".strip()
+        return (
+            f"{came} through the git repository of {self.bus}{commit}{named}. {self.trust}".strip()
+        )
 
 
 class RejectOption(Protocol):

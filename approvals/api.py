@@ -52,9 +52,7 @@ def on_refusal(request: HttpRequest, error: LedgerError) -> HttpResponse:
 
 @api.exception_handler(ValidationError)
 def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    errors = [
-        {"field": ".".join(map(str, item["loc"])), "message": item["msg"]} for item in error.errors
-    ]
+    errors = [{"field": field_of(item), "message": item["msg"]} for item in error.errors]
     return problem(
         422,
         "invalid_request",
@@ -67,9 +65,16 @@ def on_invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
 
 def faults_in_words(errors: list[dict[str, Any]]) -> str:
     """The first three faults in words: ``reason: at most 2,000 characters.``"""
-    shown = [f"{error['loc'][-1] if error['loc'] else 'body'}: {fault(error)}." for error in errors]
+    shown = [f"{field_of(error)}: {fault(error)}." for error in errors]
     more = [f"{len(errors) - 3} more in errors."] if len(errors) > 3 else []
     return " ".join(shown[:3] + more)
+
+
+def field_of(error: dict[str, Any]) -> str:
+    """The field as the request has it: ``arguments.amount``; ``body`` for all of a body."""
+    source, *path = error["loc"]
+    # The first step within a body is the name of a parameter of ours.
+    return ".".join(map(str, path[1:] if source == "body" else path)) or "body"
 
 
 def fault(error: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ class ApprovalsConfig(AppConfig):
 
         from a2a.models import answerers
         from approvals.models import Role
-        from approvals.notifications import subscriptions
+        from approvals.notifications import subscriptions, summaries
         from approvals.notifications.mail_channel import MailChannel
         from approvals.notifications.push_channel import PushChannel
         from approvals.people import reset_letters, rights, second_operator
@@ -30,6 +30,7 @@ class ApprovalsConfig(AppConfig):
         outbox.register(PushChannel())
         outbox.register(reset_letters.ResetLetters())
         register_step(account_access.forget_expired)
+        register_step(summaries.owe_summaries)
         second_operator.register()
         audit.register_accounts(rights.of_everybody, Role.APPROVER)
         doorbell.register_listener(ringing.ring_live_pages)

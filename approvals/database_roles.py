@@ -1,7 +1,8 @@
 """Roles in PostgreSQL: an owner that migrates, the application, which may do less, and the log's.
 
 The application may append to what proves the past and change none of it: no UPDATE or DELETE of
-events and decisions (but for the reasons that retention empties), no TRUNCATE, no DDL, no trigger
+events and decisions (but for reasons that retention empties, and the mark of a
+withdrawn approval), no TRUNCATE, no DDL, no trigger
 turned off, and no event with an id of its choice. ``RIGHTS`` is the whole list; a table that is
 not in it does not exist for the application. The sweeper connects as the role of the log, which
 may besides write what is in ``LOG``: so no other process can put an end to the log.
@@ -29,18 +30,23 @@ EVENTS = (
     " from_state, to_state, principal, principal_name, via, reason, reason_source, reason_digest,"
     " details, at, previous_hash, hash)"
 )  # a trigger lets reasons be emptied when retention is over
-ERASE = "SELECT, INSERT, UPDATE (reason)"  # a trigger lets it be emptied when retention is over
+# A trigger lets it be emptied when retention is over, and an approval be withdrawn.
+DECISIONS = "SELECT, INSERT, UPDATE (reason, is_withdrawn)"
 KEEP = "SELECT, INSERT, UPDATE"
+# Put, and lifted once, which a trigger keeps.
+BRAKES = "SELECT, INSERT, UPDATE (lifted_at, lifted_by, lifted_by_name, counted_at)"
 CHANGE = "SELECT, INSERT, UPDATE, DELETE"
 
 RIGHTS = {
     # What proves the past.
     "ledger_event": EVENTS,
-    "ledger_decision": ERASE,
+    "ledger_decision": DECISIONS,
+    "ledger_evidence": "SELECT, INSERT, DELETE",  # a trigger lets it be deleted after its erasure
     "ledger_checkpoint": READ,
     "ledger_cosignature": READ,
     "ledger_tile": READ,
     "ledger_policydocument": APPEND,
+    "ledger_brake": BRAKES,
     "ledger_toolversion": APPEND,
     "ledger_reading": APPEND,
     "approvals_username": APPEND,
@@ -52,6 +58,8 @@ RIGHTS = {
     "ledger_delivery": KEEP,
     "ledger_review": KEEP,
     "ledger_changerequest": KEEP,
+    "ledger_group": KEEP,
+    "ledger_groupmember": KEEP,
     "ledger_sweeperlease": KEEP,
     "ledger_agent": KEEP,
     "a2a_task": KEEP,
@@ -62,6 +70,7 @@ RIGHTS = {
     "auth_user": KEEP,
     # What people arrange.
     "ledger_tenant": CHANGE,
+    "ledger_ruleset": CHANGE,
     "ledger_registeredtool": CHANGE,
     "ledger_credential": CHANGE,
     "ledger_mcpupstream": CHANGE,
@@ -84,6 +93,8 @@ RIGHTS = {
     "approvals_membership": CHANGE,
     "approvals_preferences": CHANGE,
     "approvals_pace": CHANGE,
+    "approvals_savedview": CHANGE,
+    "approvals_visit": CHANGE,
     "approvals_notificationsettings": CHANGE,
     "approvals_pushsubscription": CHANGE,
     "approvals_shownnotification": CHANGE,

@@ -1,7 +1,8 @@
 """The processes of the product, the queues, and which process serves which queue.
 
 This is the only list. Settings, sweeper, ``manage.py up``, tests and benches are made from it;
-the tests of the house compare it with ``compose.yaml``, ``Dockerfile`` and ``docs/operators.md``.
+the tests of the house compare it with ``compose.yaml``, ``Dockerfile`` and
+``docs/operators-first-day.md``.
 It is imported by the settings and therefore imports nothing of Django.
 """
 

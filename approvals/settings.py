@@ -102,6 +102,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "approvals.http.middleware.TenantsOfUser",
+    "approvals.http.visits.Visits",
     "approvals.http.middleware.DatabaseOutages",
     "approvals.http.not_found.MissingPages",
 ]
@@ -122,6 +123,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "approvals.web.requests.desk",
             ],
+            "libraries": {"ledger_pages": "approvals.admin.ledger_pages"},
         },
     }
 ]
@@ -368,6 +370,7 @@ SLACK_APP_TOKENS = names("ASSENT_SLACK_APP_TOKEN")
 SLACK_TRANSPORT = text("ASSENT_SLACK_TRANSPORT", "http")
 SLACK_API_URL = text("ASSENT_SLACK_API_URL", "https://slack.com/api/")
 
+LOG_LINES: list[str] = [] if IS_DEMO else ["lines"]
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -387,7 +390,11 @@ LOGGING = {
         },
         "lines": {"class": "logging.StreamHandler", "formatter": "bare"},
     },
-    # One line of JSON for each signed checkpoint, whatever else is logged.
-    "loggers": {"assent.log": {"handlers": ["lines"], "level": "INFO", "propagate": False}},
+    "loggers": {
+        # One line of JSON for each signed checkpoint; nobody keeps those of a demo.
+        "assent.log": {"handlers": LOG_LINES, "level": "INFO", "propagate": False},
+        "django": {"handlers": []},  # with DEBUG, Django's own would print each line once more
+        "django.request": {"level": "ERROR"},  # who asks for what is not theirs is told so
+    },
     "root": {"handlers": ["console"], "level": text("ASSENT_LOG_LEVEL", "WARNING")},
 }

@@ -12,6 +12,7 @@ from approvals.web.inbox import missing
 from approvals.web.sign_in.sign_in import admin_sign_in
 
 admin.site.site_url = "/"
+admin.site.enable_nav_sidebar = False  # lists have the whole width
 SLACK = [path("slack/", include("approvals.slack.urls"))]
 urlpatterns = [
     path("", include("approvals.web.urls")),

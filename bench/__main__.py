@@ -34,12 +34,14 @@ def main() -> None:
             limits,
             prepare,
             reads,
+            rules,
             slack,
             tasks,
             verification,
             waiting,
             webhooks,
         )
+        from bench.usual import measuring as usual
 
         for connections in (8, 32):
             figures = median_of(lambda: prepare.measure(connections))  # noqa: B023
@@ -98,7 +100,10 @@ def main() -> None:
             f"first paint {full_desk.FIRST_PAINT_MS:,} ms; a new row p99 {full_desk.NEW_ROW_MS} ms",
         )
         say("Passes over git buses", git_bus.measure(), "10,000 archived: 1.2 times of 10")
+        say("What stands out", usual.measure(1), "5 % of ordinary requests; 95 % of errors")
         say("Beside floods, half requests and storms", limits.measure(), "a page in 1,000 ms")
+        say("Proposals under rules", rules.on_proposals(), "cpu ratio 1.05")
+        say("A preview of the rules", rules.preview(), "20 s for 100,000 transactions")
         say(
             f"A proof of {verification.TRANSACTIONS:,} transactions",
             verification.measure(),

@@ -1,4 +1,4 @@
-"""Lighthouse on the pages that people open most: ``make lighthouse``.
+"""Lighthouse on the pages of each place: ``make lighthouse``.
 
 Starts the product with a scene of its own, signs a person in, and runs Google's Lighthouse, which
 npm fetches into a folder that is thrown away. Prints each score beside its limit; exits with 1

@@ -70,3 +70,16 @@ def supervised(name: str, payload: dict[str, Any], context: Context) -> dict[str
 def unplanned(name: str) -> dict[str, Any]:
     """The same, of a tool without a plan of its own."""
     return {"receipt": f"r-{name}", "began": time.time()}
+
+
+@transactional(
+    owner_service="bench",
+    operation_key="pay_back:{tenant}:{name}",
+    receipt="receipt",
+    risk_level="LOW",
+    consequence_level="IRREVERSIBLE",
+    subject="name",
+)
+def pay_back(name: str) -> dict[str, Any]:
+    """Names whom it concerns."""
+    return {"receipt": f"r-{name}"}

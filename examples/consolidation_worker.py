@@ -6,7 +6,7 @@ It uses no model and does the same each time, so that a test can tell the whole 
     examples/consolidation_worker.py --token-file FILE --once   one task, then end
     examples/consolidation_worker.py --token-file FILE submit   submit 47 transcripts and wait
 
-It runs no server. It claims a task by long-poll, reports its progress, asks when two transcripts
+It runs no server. It claims tasks by long-poll, reports its progress, asks when two transcripts
 disagree, waits in a long-poll until a person has answered, and completes.
 """
 
@@ -16,6 +16,7 @@ import argparse
 import os
 import re
 import sys
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -28,6 +29,7 @@ import httpx
 
 SKILL = "consolidate"
 CLAIM_WAIT_S = 30
+AT_ONCE = 4  # tasks
 STARTS_WITHIN_S = 30  # Assent may start beside us: so long nothing is said of its being away
 REPORT_EVERY = 8  # transcripts
 # “the launch date is 3 May.”
@@ -152,23 +154,42 @@ def consolidate(work: Work) -> None:
 
 
 def work_on(http: httpx.Client, once: bool) -> None:
+    """Claim and carry out. A task that waits for an answer keeps none of the others waiting."""
+    if once:
+        return carry_out(claim(http))
+    places = threading.Semaphore(AT_ONCE)
+    while True:
+        places.acquire()
+        threading.Thread(target=in_its_place, args=[claim(http), places], daemon=True).start()
+
+
+def claim(http: httpx.Client) -> Work:
+    """Wait for a task, for as long as it takes."""
     while True:
         body, began = {"skills": [SKILL], "wait_s": CLAIM_WAIT_S}, time.monotonic()
         answer = persistently(http, "POST", "/api/v1/work/claim", json=body)
-        if answer.status_code == 204:
-            # If too many requests wait already, the response comes at once.
-            time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
-            continue
-        answer.raise_for_status()
-        work = Work(http, answer.json())
-        print(f"claimed {work.task_id}", flush=True)
-        try:
-            consolidate(work)
-            print(f"completed {work.task_id}", flush=True)
-        except LeaseLost as lost:
-            print(f"lost {work.task_id}: {lost}", flush=True)
-        if once:
-            return
+        if answer.status_code != 204:
+            answer.raise_for_status()
+            work = Work(http, answer.json())
+            print(f"claimed {work.task_id}", flush=True)
+            return work
+        # If too many requests wait already, the response comes at once.
+        time.sleep(max(0.0, 1.0 - (time.monotonic() - began)))
+
+
+def in_its_place(work: Work, places: threading.Semaphore) -> None:
+    try:
+        carry_out(work)
+    finally:
+        places.release()
+
+
+def carry_out(work: Work) -> None:
+    try:
+        consolidate(work)
+        print(f"completed {work.task_id}", flush=True)
+    except LeaseLost as lost:
+        print(f"lost {work.task_id}: {lost}", flush=True)
 
 
 def persistently(http: httpx.Client, method: str, path: str, **options: Any) -> httpx.Response:

@@ -57,10 +57,14 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "approval_recorded": ({"prepared"}, "prepared"),
         "passed_on": ({"prepared"}, "prepared"),
         "escalated": ({"prepared"}, "prepared"),
+        "deadline_moved": ({"prepared"}, None),
         "approved": ({"prepared"}, "approved"),
+        "approval_withdrawn": ({"prepared", "approved"}, "prepared"),
         "rejected": ({"prepared"}, "rolling_back"),
         "expired": ({"prepared"}, "rolling_back"),
         "canceled": ({"prepared"}, "rolling_back"),
+        "terms_renewed": ({"prepared", "approved"}, None),
+        "terms_tightened": ({"approved"}, "prepared"),
         "handed_over": ({"approved"}, "handed_over"),
         "permit_issued": ({"approved"}, None),
         "claimed": ({"approved"}, "committing"),
@@ -128,7 +132,16 @@ OF_THE_PROPOSER = {
     "escalated",
     "canceled",
 }
-OF_THE_SYSTEM = {"handed_over", "claimed", "expired", "retried", "late_receipt"}
+OF_THE_SYSTEM = {
+    "handed_over",
+    "claimed",
+    "expired",
+    "retried",
+    "late_receipt",
+    "terms_renewed",
+    "terms_tightened",
+    "deadline_moved",
+}
 NEEDS_SIGN_OFF = {"approved", "handed_over", "claimed"}
 AFTER_A_CLAIM = {"receipt_kept", "late_receipt"}
 BY_WORD = {
@@ -172,7 +185,8 @@ FIXED = (
     "retain_until",
     "tool_version",  # left out where it is empty
 )
-AS_JSON = {"payload", "arguments", "warnings", "held", "result", "settlement"}
+OF_TERMS = {"required_approver", "quorum"}
+AS_JSON = {"payload", "arguments", "warnings", "held", "result", "settlement", "terms"}
 OUTCOME = (
     "decided_at",
     "ended_at",
@@ -184,6 +198,7 @@ OUTCOME = (
     "compensation_receipt",
     "late_receipt",
     "settlement",
+    "terms",
     "legal_hold_at",
     "content_erased_at",
 )
@@ -298,19 +313,27 @@ def digest(text: str) -> str:
     return sha256(text.encode())
 
 
-def row_digest(texts: Record, former: Record) -> str:
-    """Over the netstrings of the fixed columns, those with content by their digest."""
+def row_digest(texts: Record, former: Record, first: Record) -> str:
+    """Over the netstrings of the fixed columns, those with content by their digest.
+
+    The columns that follow from terms are as the first event has them; left out if it has terms.
+    """
+    columns: Sequence[str] = FIXED if texts.get("tool_version") else FIXED[:-1]
+    if "terms" in first.get("sets", {}):
+        columns = [column for column in columns if column not in OF_TERMS]
+    elif texts["terms"] != "null":
+        texts = {**texts, **{column: text_of(column, first.get(column)) for column in OF_TERMS}}
     return sha256(
         netstrings(
             (former.get(column) or digest(texts[column])) if column in EMPTY else texts[column]
-            for column in (FIXED if texts.get("tool_version") else FIXED[:-1])
+            for column in columns
         )
     )
 
 
 def outcome_at_first() -> Record:
     null = sha256(b"null")
-    return dict.fromkeys(OUTCOME, "") | {"result": null, "settlement": null}
+    return dict.fromkeys(OUTCOME, "") | {"result": null, "settlement": null, "terms": "null"}
 
 
 def outcome_after(events: list[Record]) -> Record:
@@ -333,6 +356,7 @@ class History:
         self.contents: Record = {}
         self.decisions: list[Record] = []
         self.permits: list[Record] = []
+        self.evidence: list[Record] = []
         self.events: list[Record] = []
 
     @property
@@ -366,6 +390,13 @@ class History:
             yield from sign_off_faults(row, self.events)
             yield from decision_faults(self.decisions, self.events)
             yield from permit_faults(self.permits, self.events)
+            shown, name = row.get("evidence") or [], f"transaction {row['id']}"
+            contents = [
+                base64.b64decode(piece["content"]) if piece["number"] == number else b""
+                for number, piece in enumerate(self.evidence, 1)
+            ]
+            for fault in evidence_faults(shown, contents, self.events):
+                yield f"{name}: {fault}"
 
 
 def says(event: Record) -> Record:
@@ -469,13 +500,29 @@ def emptiness_faults(texts: Record, events: list[Record]) -> Iterator[str]:
         yield "the erasure does not name what each column had."
 
 
+def evidence_faults(
+    shown: list[Record], contents: list[bytes], events: list[Record]
+) -> Iterator[str]:
+    """What is there is what was shown, and what the first event sealed; after an erasure none."""
+    is_erased = erasure_in(events) is not None
+    sealed = [] if is_erased else says(events[0]).get("evidence", [])
+    if [piece.get("sha256") for piece in shown] != sealed:
+        yield "the evidence is not what was sealed."
+    if [*map(sha256, contents)] != sealed:
+        yield "the content of the evidence is not what was sealed."
+
+
 def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     name, first = f"transaction {row['id']}", says(events[0])
     row = {"tool_version": None, **row}
     texts = {column: text_of(column, row[column]) for column in (*FIXED, *OUTCOME)}
-    if first.get("row_digest") != row_digest(texts, former_digests(events)):
+    if texts["expires_at"] != deadline_after(texts["expires_at"], events):
+        yield f"{name}: expires_at is not what its events sealed."
+    texts["expires_at"] = deadline_as_prepared(texts["expires_at"], events)
+    if first.get("row_digest") != row_digest(texts, former_digests(events), first):
         yield f"{name} is not what was prepared."
-    for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
+    of_terms = OF_TERMS if row["terms"] is not None else set()
+    for column in {"intent_digest", "quorum", "required_approver", "input_hash"} - of_terms:
         if first.get(column) != row[column]:
             yield f"{name}: {column} is not the sealed one."
     if row.get("keeper_may_sign", False) != (first.get("keeper_may_sign") is True):
@@ -494,6 +541,35 @@ def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     for column in OUTCOME:
         if sealed[column] != outcome_text(column, row[column]):
             yield f"{name}: {column} is not what its events sealed."
+
+
+def deadline_as_prepared(deadline: str, events: list[Record]) -> str:
+    moved = [str(says(event).get("from")) for event in events if event["kind"] == "deadline_moved"]
+    return moved[0] if moved else deadline
+
+
+def deadline_after(deadline: str, events: list[Record]) -> str:
+    """As the last event that moved it says; ``deadline`` where none did."""
+    moved = [event for event in events if event["kind"] == "deadline_moved"]
+    return str(outcome_after(moved[-1:]).get("expires_at")) if moved else deadline
+
+
+def deadline_faults(row: Record, events: list[Record]) -> Iterator[str]:
+    """A deadline goes on from where it was, and by no more than the time that had passed."""
+    first = deadline_as_prepared(str(row["expires_at"]), events)
+    for number, event in enumerate(events):
+        if event["kind"] != "deadline_moved":
+            continue
+        name = f"event {event['id']} of transaction {row['id']}"
+        if says(event).get("from") != deadline_after(first, events[:number]):
+            yield f"{name}: it moved another deadline than the sealed one."
+        elif not 0 < moved_us(first, event) <= int(event["at"]) - int(row["created_at"]):
+            yield f"{name}: the deadline was moved by more than the time that had passed."
+
+
+def moved_us(first: str, event: Record) -> int:
+    now = deadline_after("", [event])
+    return int(now) - int(first) if first.isdecimal() and now.isdecimal() else 0
 
 
 def task_row_faults(row: Record, events: list[Record]) -> Iterator[str]:
@@ -563,6 +639,8 @@ def intent_digests(row: Record) -> Iterator[str]:
     shown = {"transaction_id": row["id"], "financial_impact": None, **{c: row[c] for c in SHOWN}}
     if row.get("tool_version"):
         shown["tool_version"] = row["tool_version"]
+    if row.get("evidence"):
+        shown["evidence"] = row["evidence"]
     if row["amount"] is None:
         yield sha256(canonical(shown).encode())
         return
@@ -577,9 +655,11 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
     first, proposer = says(events[0]), events[0]["principal"]
     voters: set[str] = set()
     approvals: list[Record] = []
-    required = first.get("required_approver", "")
-    was_claimed = False
-    for event in events:
+    passed_on = was_claimed = False
+    as_prepared = deadline_as_prepared(str(row["expires_at"]), events)
+    for number, event in enumerate(events, 1):
+        terms = terms_after(events[:number])
+        required = "HUMAN" if passed_on else required_by(terms)
         name = f"event {event['id']} of transaction {row['id']}"
         kind, who = event["kind"], event["principal"]
         if who == proposer and kind not in OF_THE_PROPOSER:
@@ -591,21 +671,63 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
             yield f"{name}: canceled by somebody else."
         if kind in OF_THE_SYSTEM and not who.startswith("system:"):
             yield f"{name}: {kind} by {who}."
+        if kind == "approval_withdrawn":
+            yield from (f"{name}: {fault}" for fault in withdrawal_faults(event, approvals))
+            approvals = [vote for vote in approvals if vote["principal"] != who]
+            voters.discard(who)
+        if kind == "claimed" and approvals and int(event["at"]) < not_before(approvals[-1]):
+            yield f"{name}: begun while its approval could be withdrawn."
         if kind in VERDICTS:
             faults = list(vote_faults(event, row, first, required, voters))
+            if not fits(event, terms):
+                faults.append(f"the vote of {who} is not as the terms ask.")
+            deadline = deadline_after(as_prepared, events[: number - 1])
+            if not deadline.isdecimal() or int(event["at"]) > int(deadline):
+                faults.append("a vote after the time was up.")
             yield from (f"{name}: {fault}" for fault in faults)
             voters.add(who)
             if not faults and VERDICTS[kind] == "approve":
                 approvals.append(event)
             if kind == "passed_on":  # people decide from here on, and only they count
-                required = "HUMAN"
+                passed_on = True
                 approvals = [one for one in approvals if one["principal"].startswith("user:")]
         if kind in AFTER_A_CLAIM and not was_claimed:
             yield f"{name}: {kind}, and nothing was ever carried out."
         was_claimed = was_claimed or kind == "claimed"
-        if kind in NEEDS_SIGN_OFF and not is_enough({*map(voter_of, approvals)}, first):
+        if kind in NEEDS_SIGN_OFF and not is_enough(approvals, terms, required):
             yield f"{name}: there are not enough approvals."
     yield from settlement_faults(row, events)
+    yield from deadline_faults(row, events)
+
+
+def undo_us(vote: Record) -> int:
+    """For how long an approval can be withdrawn, in microseconds; 0 where it cannot be."""
+    seconds = says(vote).get("undo_seconds")
+    return seconds * 10**6 if type(seconds) is int and 0 < seconds <= 60 else 0
+
+
+def withdrawal_faults(event: Record, approvals: list[Record]) -> Iterator[str]:
+    own = [vote for vote in approvals if vote["principal"] == event["principal"]]
+    if [says(vote)["decision_at"] for vote in own] != [says(event).get("decision_at")]:
+        yield f"no approval of {event['principal']} is there to be withdrawn."
+    elif int(event["at"]) > int(own[0]["at"]) + undo_us(own[0]):
+        yield "its time to be withdrawn was over."
+
+
+def vote_of(event: Record) -> tuple[str, Any]:
+    """The decision that the event seals, or withdraws."""
+    return event["principal"], says(event).get("decision_at")
+
+
+def withdrawn_in(events: list[Record]) -> set[tuple[str, Any]]:
+    return {vote_of(event) for event in events if event["kind"] == "approval_withdrawn"}
+
+
+def not_before(vote: Record) -> int:
+    """The first instant at which a worker may begin, by this approval."""
+    if vote["kind"] != "approved" or not undo_us(vote):
+        return 0
+    return int(outcome_after([vote])["decided_at"] or vote["at"]) + undo_us(vote)
 
 
 def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
@@ -672,22 +794,282 @@ def vote_faults(
     is_approval = VERDICTS[event["kind"]] == "approve"
     if required and is_approval and kind == "agent" and cited != required:
         yield f"{who} approved it without the policy of the contract."
-    if int(event["at"]) > int(row["expires_at"]):
-        yield "a vote after the time was up."
 
 
-def is_enough(approvers: set[str], first: Record) -> bool:
-    if first.get("required_approver") == "NONE" and "system:policy" in approvers:
+# --- terms ------------------------------------------------------------------------------------
+
+BUILT_IN = ("approvers", "supervisors")
+STRENGTHS = ("click", "typed")
+
+
+def terms_after(events: list[Record]) -> Record:
+    """Those that rules made last, else those of the contract."""
+    for event in reversed(events):
+        sets = says(event).get("sets")
+        if isinstance(sets, dict) and "terms" in sets:
+            terms = json.loads(sets["terms"])
+            return terms if isinstance(terms, dict) else {"deny": True}
+    first = says(events[0])
+    quorum, required = first.get("quorum"), first.get("required_approver")
+    if type(quorum) is not int or required not in KINDS:
+        return {"deny": True}
+    group = {"HUMAN": "approvers", "SUPERVISOR": "supervisors"}.get(required)
+    return {"seats": {group: quorum}} if group else {}
+
+
+def required_by(terms: Record) -> str:
+    seats = set(terms.get("seats", {}))
+    if not seats:
+        return "NONE"
+    return "SUPERVISOR" if seats == {"supervisors"} else "HUMAN"
+
+
+def quorum_by(terms: Record) -> int:
+    seats: dict[str, int] = terms.get("seats", {})
+    of_groups = sum(number for group, number in seats.items() if group not in BUILT_IN)
+    return max([1, of_groups, *(seats.get(group, 0) for group in BUILT_IN)])
+
+
+def fits(vote: Record, terms: Record) -> bool:
+    """An approval is given as the terms ask; where nobody has to sign, they ask for nothing."""
+    if VERDICTS[vote["kind"]] != "approve" or not terms.get("seats"):
         return True
-    quorum = first.get("quorum")
-    return isinstance(quorum, int) and len(approvers) >= max(quorum, 1)
+    return (
+        (not terms.get("desk_only") or vote["via"] == "web")
+        and (not terms.get("note") or vote["reason_digest"] != digest(""))
+        and (terms.get("strength") != "typed" or says(vote).get("typed") is True)
+    )
+
+
+def is_enough(approvals: list[Record], terms: Record, required: str) -> bool:
+    if terms.get("deny"):
+        return False
+    good = [
+        vote
+        for vote in approvals
+        if vote["principal"].partition(":")[0] in KINDS[required] and fits(vote, terms)
+    ]
+    groups = {voter_of(vote): says(vote).get("groups", []) for vote in good}
+    if required == "NONE" and "system:policy" in groups:
+        return True
+    seats = [
+        group
+        for group, number in terms.get("seats", {}).items()
+        for _ in range(number)
+        if group not in BUILT_IN
+    ]
+    return len(groups) >= quorum_by(terms) and can_be_seated(seats, [*groups.values()])
+
+
+def can_be_seated(seats: list[str], voters: list[list[str]]) -> bool:
+    """Each seat of a group is for another voter who is in it."""
+    if not seats:
+        return True
+    return any(
+        can_be_seated(seats[1:], voters[:number] + voters[number + 1 :])
+        for number, groups in enumerate(voters)
+        if seats[0] in groups
+    )
+
+
+def joined(first: Record, second: Record) -> Record:
+    """The stricter of both, part by part; without what asks for nothing."""
+    seats = dict(first.get("seats", {}))
+    for group, number in second.get("seats", {}).items():
+        seats[group] = max(number, seats.get(group, 0))
+    strengths = [STRENGTHS.index(terms.get("strength", "click")) for terms in (first, second)]
+    return {
+        **({"seats": seats} if seats else {}),
+        **({"strength": STRENGTHS[max(strengths)]} if max(strengths) else {}),
+        **{
+            part: True
+            for part in ("desk_only", "note", "deny")
+            if first.get(part) or second.get(part)
+        },
+    }
+
+
+def parts_of(terms: Record) -> Record:
+    return {
+        name: terms[name]
+        for name in ("seats", "strength", "desk_only", "note", "deny")
+        if name in terms
+    }
+
+
+RISKS = ("LOW", "MEDIUM", "HIGH", "CRITICAL")
+
+
+def compared(fact: str, operator: str, wanted: Any, row: Record) -> bool | None:
+    """True, false, or nothing where the fact is not known."""
+    if fact == "amount":
+        limit, currency = wanted.split(" ")
+        if row["amount"] is None or row["currency"] != currency:
+            return None
+        return (Decimal(row["amount"]) < Decimal(limit)) is (operator == "below")
+    if fact.startswith("arguments."):
+        value = row["arguments"].get(fact.removeprefix("arguments."))
+        if operator in ("below", "at_least"):
+            return compared_number(value, operator, wanted)
+        if value is None or isinstance(value, dict | list):
+            return None
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if text not in wanted and folded(text) in map(folded, wanted):
+            return None
+        return (text in wanted) is (operator == "is")
+    if operator == "at_least":
+        return RISKS.index(row["risk_level"]) >= RISKS.index(wanted)
+    proposer = row["proposed_by"]
+    names = {
+        "tool": row["tool"],
+        "agent": proposer.rpartition("/")[2] if proposer.startswith("agent:") else proposer,
+        "risk": row["risk_level"],
+        "consequence": row["consequence_level"],
+    }
+    return (names[fact] in wanted) is (operator == "is")
+
+
+def folded(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def compared_number(value: Any, operator: str, wanted: str) -> bool | None:
+    try:
+        number = Decimal(str(value))
+    except ArithmeticError:
+        return None
+    if isinstance(value, bool) or not number.is_finite():
+        return None
+    return (number < Decimal(wanted)) is (operator == "below")
+
+
+def judged(
+    rules: list[Record], row: Record, contract: Record, floor: Record
+) -> tuple[list[int], Record]:
+    """The rules that match, and the terms that they make with the contract."""
+    matched: list[int] = []
+    asked: Record = {}
+    is_let_pass = False
+    may_pass = row["risk_level"] in RISKS[:2] and row["consequence_level"] != "IRREVERSIBLE"
+    for number, rule in enumerate(rules, 1):
+        truths = [
+            compared(fact, operator, wanted, row)
+            for fact, comparisons in rule.get("when", {}).items()
+            for operator, wanted in comparisons.items()
+        ]
+        then = rule["then"]
+        if then["verdict"] == "pass":
+            if all(truths) and may_pass:
+                matched.append(number)
+                is_let_pass = True
+        elif False not in truths:
+            matched.append(number)
+            seats = {"approvers": 1} if then["verdict"] == "ask" else {}
+            deny = {"deny": True} if then["verdict"] == "deny" else {}
+            asked = joined(asked, {"seats": seats, **parts_of(then), **deny})
+    return matched, joined(floor if is_let_pass else contract, asked)
+
+
+class RuleSets:
+    """Activated rules and what was judged by them, gathered while the export is read."""
+
+    def __init__(self) -> None:
+        self.active: dict[str, list[tuple[int, int]]] = {}
+        self.rules: dict[tuple[str, int], list[Record]] = {}
+        self.judged: list[tuple[Record, list[tuple[str, int, Record]]]] = []
+        # By tenant, group and person: the times between which somebody was a member.
+        self.members: dict[tuple[str, str, str], list[list[int]]] = {}
+        self.votes: list[Record] = []
+
+    def read(self, history: History) -> None:
+        for event in history.events:
+            if event["kind"] == "rules_activated":
+                details, tenant = says(event), event["tenant"]
+                if event["subject"] == str(uuid5(ACCOUNTS, f"rules:{tenant}")):
+                    self.active.setdefault(tenant, []).append((int(event["at"]), details["number"]))
+                    self.rules[tenant, details["number"]] = details["rules"]
+            self.read_member(event)
+            if event["kind"] in VERDICTS and says(event).get("groups"):
+                self.votes.append(event)
+        if history.family == "transaction" and history.rows and history.events:
+            self.judged.append((history.rows[0], judgements_in(history.events)))
+
+    def read_member(self, event: Record) -> None:
+        details, tenant = says(event), event["tenant"]
+        group = str(details.get("subject", "")).removeprefix(f"group:{tenant}/")
+        if event["subject"] != str(uuid5(ACCOUNTS, f"group:{tenant}/{group}")):
+            return
+        if event["kind"] == "group_member_added":
+            begin = max(int(details["starts_at"]), int(event["at"]))
+            end = int(details["ends_at"] or 2**63)
+            times = self.members.setdefault((tenant, group, details["person"]), [])
+            times.append([begin, end])
+        elif event["kind"] == "group_member_removed":
+            last = self.members[tenant, group, details["person"]][-1]
+            last[1] = min(last[1], int(event["at"]))
+
+    def was_member(self, vote: Record, group: str) -> bool:
+        at = int(vote["at"])
+        times = self.members.get((vote["tenant"], group, vote["principal"]), [])
+        return any(begin <= at + TOLERANCE_US and end >= at - TOLERANCE_US for begin, end in times)
+
+    def faults(self) -> Iterator[str]:
+        for vote in self.votes:
+            for group in says(vote)["groups"]:
+                if not self.was_member(vote, group):
+                    yield (
+                        f"event {vote['id']} of transaction {vote['subject']}: "
+                        f"{vote['principal']} was not in {group}."
+                    )
+        for row, judgements in self.judged:
+            for kind, at, terms in judgements:
+                number = terms.get("set", 0)
+                if not self.was_active(row["tenant"], number, at) and (terms or kind == "prepared"):
+                    yield f"transaction {row['id']}: rules {number} were not active at {kind}."
+            if row["terms"] is not None:
+                for fault in self.terms_faults(row, row["terms"]):
+                    yield f"transaction {row['id']}: {fault}"
+
+    def terms_faults(self, row: Record, terms: Record) -> Iterator[str]:
+        if (row["required_approver"], row["quorum"]) != (required_by(terms), quorum_by(terms)):
+            yield "its approvers are not those of its terms."
+        rules = self.rules.get((row["tenant"], terms["set"]))
+        if row["content_erased_at"] is not None or row["state"] == "refused":
+            return
+        if terms.get("unreadable"):
+            rules = [] if rules is None else [{"then": {"verdict": "deny"}}]
+        matched, asked = judged(rules or [], row, terms["contract"], terms["floor"])
+        strict = joined(parts_of(terms), asked) == joined(parts_of(terms), {})
+        if matched != terms["rules"] or not strict or (rules is None):
+            yield "its terms are not what the rules make of it."
+
+    def was_active(self, tenant: str, number: int, at: int) -> bool:
+        steps = [(0, 0), *self.active.get(tenant, [])]
+        ends = [begin for begin, _ in steps[1:]] + [at]
+        return any(
+            each == number and begin <= at + TOLERANCE_US and end >= at - TOLERANCE_US
+            for (begin, each), end in zip(steps, ends, strict=True)
+        )
+
+
+def judgements_in(events: list[Record]) -> list[tuple[str, int, Record]]:
+    """Kind, time and terms of the first event and of each that set terms."""
+    found = []
+    for event in events:
+        sets = says(event).get("sets", {})
+        if event is events[0] or "terms" in sets:
+            terms = json.loads(sets.get("terms", "null")) or {}
+            found.append((event["kind"], int(event["at"]), terms))
+    return found
 
 
 def decision_faults(decisions: list[Record], events: list[Record]) -> Iterator[str]:
-    votes = {event["principal"]: event for event in events if event["kind"] in VERDICTS}
+    votes = {vote_of(event): event for event in events if event["kind"] in VERDICTS}
+    withdrawn = withdrawn_in(events)
     for decision in decisions:
         name = f"decision {decision['id']} of transaction {decision['transaction_id']}"
-        event = votes.pop(decision["principal"], None)
+        vote = (decision["principal"], decision["at"])
+        event = votes.pop(vote, None)
         if event is None:
             yield f"{name} was never sealed."
             continue
@@ -704,6 +1086,8 @@ def decision_faults(decisions: list[Record], events: list[Record]) -> Iterator[s
             *(decision[c] for c in plain),
         ):
             yield f"{name} is not what event {event['id']} sealed."
+        if bool(decision.get("is_withdrawn")) != (vote in withdrawn):
+            yield f"{name}: its events say something else of whether it was withdrawn."
     for event in votes.values():
         yield f"event {event['id']} of transaction {event['subject']} has lost its decision."
 
@@ -742,6 +1126,7 @@ def document_faults(
 
 ACCOUNTS = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 TOLERANCE_US = 60_000_000
+BRAKE_TOLERANCE_US = 5 * 10**6
 NO_RIGHTS: Record = {"is_active": False, "is_staff": False, "is_superuser": False, "roles": []}
 FLAGS = {
     "user_created": ("is_active", True),
@@ -808,6 +1193,59 @@ class Rights:
             and end >= at - TOLERANCE_US
             for (begin, rights), end in zip(steps, ends, strict=False)
         )
+
+
+class Stops:
+    """Sealed brakes and the deadlines that were moved, gathered while the export is read."""
+
+    def __init__(self) -> None:
+        self.brakes: list[list[Record]] = []
+        self.moved: list[tuple[Record, Record, int]] = []
+
+    def read(self, history: History) -> None:
+        events = history.events
+        if events and events[0]["kind"] == "brake_put":
+            self.brakes.append(events)
+        if history.family != "transaction" or not history.rows:
+            return
+        row = history.rows[0]
+        first = deadline_as_prepared(str(row["expires_at"]), events)
+        self.moved += [
+            (row, event, moved_us(first, event))
+            for event in events
+            if event["kind"] == "deadline_moved"
+        ]
+
+    def faults(self) -> Iterator[str]:
+        for row, event, moved in self.moved:
+            if moved > self.stopped_us(row, int(event["at"])) + BRAKE_TOLERANCE_US:
+                yield (
+                    f"event {event['id']} of transaction {row['id']}: its deadline was put off by "
+                    "more than brakes stopped it."
+                )
+
+    def stopped_us(self, row: Record, upto: int) -> int:
+        """What the brakes over it cover of its time, each moment once."""
+        total, reached = 0, int(row["created_at"])
+        for begin, end in sorted(map(span_of, filter(lambda one: is_over(one, row), self.brakes))):
+            begin, end = max(begin, reached), min(end, upto)
+            total += max(end - begin, 0)
+            reached = max(reached, end)
+        return total
+
+
+def is_over(brake: list[Record], row: Record) -> bool:
+    put = says(brake[0])
+    scope = (brake[0]["tenant"], put.get("agent", ""), put.get("tool", ""))
+    of_row = (row["tenant"], row["proposed_by"], row["tool"])
+    return all(part in ("", own) for part, own in zip(scope, of_row, strict=True))
+
+
+def span_of(brake: list[Record]) -> tuple[int, int]:
+    ends = [int(event["at"]) for event in brake if event["kind"] == "brake_lifted"]
+    until = str(says(brake[0]).get("until", ""))
+    ends += [int(until)] if until.isdecimal() else []
+    return int(brake[0]["at"]), min(ends, default=2**63)
 
 
 # --- checkpoints ------------------------------------------------------------------------------
@@ -1021,7 +1459,8 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
         yield "this is no decision record of a version that is known here."
         return
     family, subject = record["subject"].get("type"), record["subject"].get("id")
-    if set(record) != OF_EVERY_RECORD | SECTIONS.get(family, set()):
+    may_have = {"evidence"} if family == "transaction" else set()
+    if set(record) - may_have != OF_EVERY_RECORD | SECTIONS.get(family, set()):
         yield "the record has members that nothing proves, or lacks some."
         return
     events = record["events"]
@@ -1119,7 +1558,7 @@ def summary_of(events: list[Record]) -> Record:
                 **({"policy": says(event)["policy"]} if "policy" in says(event) else {}),
             }
             for event in events
-            if event["kind"] in VERDICTS
+            if event["kind"] in VERDICTS and vote_of(event) not in withdrawn_in(events)
         ],
         "outcome": outcome_after(events),
     }
@@ -1133,9 +1572,15 @@ def rfc3339(microseconds: str) -> str:
 def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     first, prepared = says(events[0]), record["prepared"]
     is_complete = list(prepared) in (list(FIXED), list(FIXED[:-1]))
-    if not is_complete or first.get("row_digest") != row_digest(prepared, former_digests(events)):
+    texts = {**prepared, "terms": outcome_after(events)["terms"]}
+    if not is_complete or first.get("row_digest") != row_digest(
+        texts, former_digests(events), first
+    ):
         yield "what was prepared is not what was sealed."
         return
+    contents = [decoded(content or "") for content in record.get("evidence", [])]
+    shown = json.loads(record["shown"] or "{}").get("evidence", [])
+    yield from evidence_faults(shown, contents, events)
     if erasure_in(events) is None:
         yield from shown_faults(record, first, prepared)
     elif record["shown"] is not None:
@@ -1307,7 +1752,8 @@ def verify(
     times: dict[int, int] = {}
     counts: Counter[str] = Counter()
     end: Record = {}
-    history, rights = History(""), Rights()
+    history, rights, rule_sets = History(""), Rights(), RuleSets()
+    history, rights, stops = History(""), Rights(), Stops()
     for record in map(json.loads, lines):
         kind = record["type"]
         counts[kind] += 1
@@ -1320,6 +1766,8 @@ def verify(
             if subject != history.subject:
                 yield from history.faults()
                 rights.read(history)
+                rule_sets.read(history)
+                stops.read(history)
                 history = History(subject)
             if kind == "contents":
                 history.contents = record["digests"]
@@ -1330,11 +1778,19 @@ def verify(
                     named = (str(policy.get(name)) for name in ("name", "version", "sha256"))
                     cited.add((record["tenant"], *named))
             else:
-                lists = {"decision": history.decisions, "permit": history.permits}
+                lists = {
+                    "decision": history.decisions,
+                    "permit": history.permits,
+                    "evidence": history.evidence,
+                }
                 lists.get(kind, history.rows).append(record)
     yield from history.faults()
     rights.read(history)
+    rule_sets.read(history)
+    stops.read(history)
+    yield from stops.faults()
     yield from rights.faults(log["account"])
+    yield from rule_sets.faults()
     if not end or any(counts[name] != count for name, count in end.items()):
         yield "the export is not complete."
     yield from document_faults(log["tool_version"], log["policy_document"], cited)

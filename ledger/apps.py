@@ -14,6 +14,8 @@ class LedgerConfig(AppConfig):
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
         from ledger.foundation import doorbell
+        from ledger.sign_off import groups
+        from ledger.sign_off.rules import sets
         from ledger.tools import checks, mcp_upstreams, pinned_contracts, watched  # noqa: F401
         from ledger.tools.registrations import changes
         from ledger.workers import jobs, register_job, start_checks  # noqa: F401
@@ -23,6 +25,8 @@ class LedgerConfig(AppConfig):
         doorbell.register_bell(doorbell.wake_waiting_agents)
         doorbell.register_bell(pending.wake_supervisors)
         changes.register()
+        sets.register()
+        groups.register()
         jobs.register()
         pinned_contracts.register()
         mcp_upstreams.register()

@@ -42,6 +42,7 @@ class Reasons:
     """The reasons that Assent itself gives for moves. Rows keep the codes: they never change."""
 
     NO_APPROVER = StandardReason("no_approver", "The contract asks for no approver.")
+    BY_RULES = StandardReason("by_rules", "By rule {rules} of set {number} nobody has to sign.")
     NOT_IN_TIME = StandardReason("not_decided_in_time", "Nobody decided in time.")
     SILENCE = StandardReason("silence", "Nobody decided in time; silence is not consent.")
     NOT_ENTERED = StandardReason("not_entered", "It was planned, and could not be entered.")
@@ -88,7 +89,14 @@ class EventKind(TextChoices):
     APPROVAL_RECORDED = "approval_recorded", Sentence("Partly approved (others are needed too)")
     PASSED_ON = "passed_on", Sentence("Passed on to people")
     ESCALATED = "escalated", Sentence("The agent asks once more")
+    DEADLINE_MOVED = (
+        "deadline_moved",
+        Sentence("Put off: its clock stood still while it was stopped"),
+    )
     APPROVED = "approved", Sentence("Approved")
+    APPROVAL_WITHDRAWN = "approval_withdrawn", Sentence("Approval withdrawn")
+    TERMS_RENEWED = "terms_renewed", Sentence("Judged by the rules that are active since")
+    TERMS_TIGHTENED = "terms_tightened", Sentence("The rules ask for more now: it waits again")
     REJECTED = "rejected", Sentence("Rejected")
     EXPIRED = "expired", Sentence("Expired: nobody decided in time")
     CANCELED = "canceled", Sentence("Canceled by the agent")
@@ -173,10 +181,21 @@ RECORD_APPROVAL = _move(EventKind.APPROVAL_RECORDED, State.PREPARED, to=State.PR
 PASS_ON = _move(EventKind.PASSED_ON, State.PREPARED, to=State.PREPARED)
 # The agent asks once more: people are told again. It decides nothing.
 ESCALATE = _move(EventKind.ESCALATED, State.PREPARED, to=State.PREPARED)
+# Its clock stood still under a brake: the time to decide it is longer by as much.
+MOVE_DEADLINE = _move(EventKind.DEADLINE_MOVED, State.PREPARED, to=None)
 APPROVE = _move(EventKind.APPROVED, State.PREPARED, to=State.APPROVED)
 REJECT = _move(EventKind.REJECTED, State.PREPARED, to=State.ROLLING_BACK)
 EXPIRE = _move(EventKind.EXPIRED, State.PREPARED, to=State.ROLLING_BACK)
 CANCEL = _move(EventKind.CANCELED, State.PREPARED, to=State.ROLLING_BACK)
+
+# Whoever approved it withdraws that, before anybody has begun.
+WITHDRAW_APPROVAL = _move(
+    EventKind.APPROVAL_WITHDRAWN, State.PREPARED, State.APPROVED, to=State.PREPARED
+)
+
+# Other rules were activated before anybody began.
+RENEW_TERMS = _move(EventKind.TERMS_RENEWED, State.PREPARED, State.APPROVED, to=None)
+TIGHTEN_TERMS = _move(EventKind.TERMS_TIGHTENED, State.APPROVED, to=State.PREPARED)
 
 # The agent carries it out itself: nothing comes back, and no worker ever claims it.
 HAND_OVER = _move(EventKind.HANDED_OVER, State.APPROVED, to=State.HANDED_OVER)
@@ -248,11 +267,12 @@ LEGAL_HOLD_PLACED = _move(EventKind.LEGAL_HOLD_PLACED, *State, to=None)
 LEGAL_HOLD_RELEASED = _move(EventKind.LEGAL_HOLD_RELEASED, *State, to=None)
 
 MOVES = (
-    PREPARE, REFUSE, ABANDON, RECORD_APPROVAL, PASS_ON, APPROVE, REJECT, EXPIRE, CANCEL, HAND_OVER,
-    ISSUE_PERMIT, CLAIM, LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY, ORDER_RETRY, DISPROVE,
-    ABORT, SETTLE, LET_GO, LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE, FINISH_COMPENSATION,
-    LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED, SETTLEMENT_DECLINED, CONTENT_ERASED,
-    LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW, ESCALATE,
+    PREPARE, REFUSE, ABANDON, RECORD_APPROVAL, PASS_ON, APPROVE, WITHDRAW_APPROVAL, REJECT, EXPIRE,
+    CANCEL, HAND_OVER, ISSUE_PERMIT, CLAIM, LAPSE_HOLD, WITHDRAW, COMMIT, FAIL, DOUBT, RETRY,
+    ORDER_RETRY, DISPROVE, ABORT, SETTLE, LET_GO, LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE,
+    FINISH_COMPENSATION, LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED,
+    SETTLEMENT_DECLINED, CONTENT_ERASED, LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW, ESCALATE,
+    RENEW_TERMS, TIGHTEN_TERMS, MOVE_DEADLINE,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.
 BY_KIND: dict[str, Move[State]] = {move.kind: move for move in MOVES}

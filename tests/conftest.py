@@ -28,6 +28,7 @@ from ledger.foundation.postgres import sessions
 from ledger.limits import rates, refusals, stocks, terms
 from ledger.models import Agent, AgentToken, Tenant, Transaction
 from ledger.principals import Principal, system
+from ledger.sign_off.rules.sets import rules_of
 from ledger.transactions import coordinator
 from ledger.transactions.coordinator import Proposal
 from tests import services, tables
@@ -120,6 +121,7 @@ def _clean_world() -> Iterator[None]:
     terms.forget()
     rates.forget()
     refusals.forget()
+    rules_of.cache_clear()
     for stock in stocks.every.values():
         stock.forget()
     crash_points.hook = lambda name: None
@@ -166,7 +168,8 @@ def the_world() -> World:
 
 
 def _tenant(slug: str, name: str) -> Tenant:
-    defaults = {"name": name, "tools": ["*"]}
+    # No waiting: tests of the seconds in which an approval can be undone set some.
+    defaults = {"name": name, "tools": ["*"], "undo_seconds": 0}
     return Tenant.objects.get_or_create(slug=slug, defaults=defaults)[0]
 
 

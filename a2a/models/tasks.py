@@ -43,6 +43,10 @@ class TaskQuerySet(models.QuerySet["Task"]):
         """Waiting for a worker, by the database's clock; of whichever agent."""
         return self.filter(DUE, state=TaskState.SUBMITTED, expires_at__gt=Now(), transaction=None)
 
+    def before(self, task: Task) -> TaskQuerySet:
+        """Tasks that its agent is given before this one, which waits too."""
+        return self.claimable().filter(owner=task.owner, pk__lt=task.pk)
+
     def open(self) -> TaskQuerySet:
         return self.filter(state__in=sorted(OPEN))
 

@@ -43,7 +43,7 @@ TOO_SLOW = {
 UNAUTHORIZED = {
     "error": "not_authenticated",
     "detail": "The bearer token is missing, unknown, revoked or expired.",
-    "hint": "Send Authorization: Bearer <token>; an operator issues tokens in the admin.",
+    "hint": "Send Authorization: Bearer <token>; an operator issues tokens in Settings, Agents.",
 }
 
 

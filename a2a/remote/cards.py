@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ from a2a.remote import outbound
 from a2a.wire import BINDINGS, CAPABILITIES, RemoteCard, card_from_json
 from ledger.errors import InvalidRequest, Sentence
 from ledger.foundation.http_out import AddressRefused
+from ledger.seals import can_be_kept
 
 CARD_PATH = "/.well-known/agent-card.json"
 
@@ -37,8 +40,16 @@ def fetch(url: str, token: str = "") -> dict[str, Any]:
         return asyncio.run(_get(address, token))
     except AddressRefused as refusal:
         raise Unreachable(str(refusal)) from None
-    except (httpx.HTTPError, TimeoutError, ValueError) as failure:
+    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as failure:
         raise Unreachable(f"{address}: {str(failure) or type(failure).__name__}") from failure
+
+
+def fetch_storable(url: str, token: str = "") -> dict[str, Any]:
+    """As ``fetch``, and refuses a card that no column can have."""
+    card = fetch(url, token)
+    if not can_be_kept(card):
+        raise Unreachable(f"{url}: its card cannot be stored: it is no plain JSON, or too deep.")
+    return card
 
 
 async def _get(address: str, token: str) -> dict[str, Any]:
@@ -52,9 +63,34 @@ async def _get(address: str, token: str) -> dict[str, Any]:
         return card
 
 
-def check_card(url: str, token: str, required: list[str]) -> None:
-    """Fetch and validate a card, and keep nothing of it. Raises ``Unreachable, CardRefused``."""
-    validated(fetch(url, token), required)
+@dataclass(frozen=True, slots=True)
+class ReadCard:
+    """A card that Assent can work with. Its ``sha256`` names what it says."""
+
+    content: dict[str, Any]
+    parsed: RemoteCard
+    sha256: str
+
+
+def read_card(url: str, token: str, required: list[str], *, seen: str = "") -> ReadCard:
+    """Fetch and validate a card, and keep nothing of it. Raises ``CardRefused``.
+
+    ``seen`` is the ``sha256`` of the card that a person has looked at: another one is refused.
+    """
+    try:
+        content = fetch_storable(url, token)
+    except Unreachable as failure:
+        raise CardRefused(str(failure)) from failure
+    card = ReadCard(content, validated(content, required), fingerprint(content))
+    if seen and card.sha256 != seen:
+        raise CardRefused("The card has changed since you looked at it: look again.")
+    return card
+
+
+def fingerprint(card: dict[str, Any]) -> str:
+    """SHA-256 of the card without its signatures, which may differ at each reading."""
+    content = {name: value for name, value in card.items() if name != "signatures"}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def validated(card: dict[str, Any], required: list[str]) -> RemoteCard:
@@ -68,7 +104,7 @@ def validated(card: dict[str, Any], required: list[str]) -> RemoteCard:
     except Exception as failure:  # the parser raises any type for a stranger's JSON
         raise CardRefused(f"It is not an agent card: {str(failure)[:300]}") from failure
     if faults := _faults(parsed, required):
-        name = parsed.name or "the agent"
+        name = parsed.name[:200] or "the agent"
         raise CardRefused(f"The card of {name} cannot be used: {'; '.join(faults)}.")
     return parsed
 
@@ -101,22 +137,25 @@ class OfferedSkill:
 
 def skills_of(card: RemoteCard) -> dict[str, OfferedSkill]:
     """The skills that the card offers, by the slug that each has here."""
-    schemas = card.extensions.get(validation.SKILLS_EXTENSION, {}).get("skills")
-    if not isinstance(schemas, dict):
-        schemas = {}
+    schemas = _object(card.extensions.get(validation.SKILLS_EXTENSION, {}).get("skills"))
     return {
         slug_of(skill.id): OfferedSkill(
             remote_id=skill.id,
-            name=skill.name[:200] or skill.id,
+            name=skill.name[:200] or skill.id[:200],
             description=skill.description[:2000],
             tags=[tag[:50] for tag in skill.tags[:20]],
-            input_schema=schemas.get(skill.id, {}).get("input_schema") or {},
-            output_schema=schemas.get(skill.id, {}).get("output_schema") or {},
+            input_schema=_object(_object(schemas.get(skill.id)).get("input_schema")),
+            output_schema=_object(_object(schemas.get(skill.id)).get("output_schema")),
             input_modes=sorted(skill.input_modes),
             output_modes=sorted(skill.output_modes),
         )
         for skill in card.skills
     }
+
+
+def _object(value: Any) -> dict[str, Any]:
+    """The value, if a stranger wrote an object there; else an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def slug_of(skill_id: str) -> str:

@@ -13,6 +13,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import URLPattern, path
+from django.utils.translation import gettext as _, gettext_lazy
 
 from approvals.presentation import refusal_and_hint
 from approvals.web.forms import ReasonField
@@ -22,7 +23,9 @@ from ledger.principals import Surface
 
 
 class ReasonForm(forms.Form):
-    reason = ReasonField(widget=forms.Textarea(attrs={"rows": 3}), max_length=2000)
+    reason = ReasonField(
+        label=gettext_lazy("Reason"), widget=forms.Textarea(attrs={"rows": 3}), max_length=2000
+    )
 
 
 class RowActions(ModelAdmin):
@@ -63,15 +66,15 @@ class RowActions(ModelAdmin):
     def hold(self, request: HttpRequest, pk: UUID) -> HttpResponse:
         """Keep the content past its retention."""
         form = ReasonForm(request.POST or None)
-        return self.act(request, pk, "Place a legal hold", form, type(self).hold_verb)
+        return self.act(request, pk, _("Place a legal hold"), form, type(self).hold_verb)
 
     def release(self, request: HttpRequest, pk: UUID) -> HttpResponse:
         """Let retention erase the content again."""
         form = ReasonForm(request.POST or None)
-        return self.act(request, pk, "Release the legal hold", form, type(self).release_verb)
+        return self.act(request, pk, _("Release the legal hold"), form, type(self).release_verb)
 
     def act(
-        self, request: HttpRequest, pk: Any, title: str, form: forms.Form, verb: Callable[..., Any]
+        self, request: HttpRequest, pk: Any, title: Any, form: forms.Form, verb: Callable[..., Any]
     ) -> HttpResponse:
         """Show the form; when it is sent, call ``verb`` and go back to the row."""
         if not request.user.has_perm(OPERATE):
@@ -86,7 +89,8 @@ class RowActions(ModelAdmin):
             except LedgerError as refusal:
                 self.message_user(request, refusal_and_hint(refusal), messages.ERROR)
             else:
-                self.message_user(request, f"{title}: recorded.", messages.SUCCESS)
+                text = _("{what}: recorded.").format(what=title)
+                self.message_user(request, text, messages.SUCCESS)
             return redirect(back, pk)
         context = {
             **self.admin_site.each_context(request),

@@ -1,5 +1,14 @@
 """Decisions of people: who may decide, what waits for a decision, and what is shown."""
 
+from approvals.desk.brakes import (
+    brake_of,
+    may_lift,
+    may_put,
+    scope_in_words,
+    standing_for,
+    stopped_among,
+    why_stopped,
+)
 from approvals.desk.confirmations import (
     confirmation_word,
     names_of_target,
@@ -20,7 +29,7 @@ from approvals.desk.giving import (
     takes_files,
     task_made_of,
 )
-from approvals.desk.pace import must_type
+from approvals.desk.pace import must_type, undo_offered_until
 from approvals.desk.signatures import either_of, holders_of, managers_in_words, signatures_of
 from approvals.desk.state_lines import error_in_words, state_line, who_was_faster
 from approvals.desk.viewers import BROKEN, MINE, Viewer
@@ -36,6 +45,7 @@ __all__ = [
     "Voters",
     "Votes",
     "Work",
+    "brake_of",
     "confirmation_word",
     "either_of",
     "error_in_words",
@@ -43,19 +53,26 @@ __all__ = [
     "holders_of",
     "lent_to",
     "managers_in_words",
+    "may_lift",
+    "may_put",
     "may_revise",
     "must_type",
     "names_of_target",
+    "scope_in_words",
     "seems_confirmed",
     "signatures_of",
     "signs_of",
     "skill_for",
     "skills_for",
+    "standing_for",
     "state_line",
+    "stopped_among",
     "takes_files",
     "task_made_of",
+    "undo_offered_until",
     "voters_of",
     "votes_of",
     "who_was_faster",
+    "why_stopped",
     "word_for_machines",
 ]

@@ -16,7 +16,7 @@ from a2a import tasks
 from a2a.errors import Reason
 from a2a.models import Question, QuestionState, Task
 from a2a.tasks import questions
-from approvals.desk import confirmations, pace, policies
+from approvals.desk import confirmations, pace, policies, seats
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person
@@ -38,11 +38,14 @@ def approve(
     typed: str = "",
     reason: str = "",
     shown: str = "",
+    opened: bool = False,
 ) -> Transaction:
     """Approve the transaction as it was shown, in full.
 
-    ``typed`` is the amount or the name, which an irreversible transaction needs, and one after
-    several fast approvals. ``shown`` is the page's proof that it showed all of it, and when.
+    ``typed`` is the amount or the name, which an irreversible transaction needs, one for which
+    rules ask for it, and one after several fast approvals. ``reason`` is the note, where rules
+    ask for one. ``shown`` is the page's proof that it showed all of it, and when;
+    ``opened`` says that the person read the PDFs, which no page shows.
 
     Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
     ``coordinator.approve`` raises.
@@ -50,9 +53,9 @@ def approve(
     row, roles = _row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
-    full_display.check(row, via=via, user=user, proof=shown)
+    full_display.check(row, via=via, user=user, proof=shown, has_opened=opened)
     is_fast = via == DESK and row.state == State.PREPARED and pace.must_type(user, row)
-    has_to_type = is_fast or policies.is_irreversible(row)
+    has_to_type = is_fast or policies.asks_to_type(row)
     if has_to_type and not confirmations.is_confirmed(typed, row):
         raise InvalidRequest(_why_to_type(row), hint=_("Nothing was decided."))
     seconds_shown = full_display.seconds_shown(row, user, shown) if via == DESK else None
@@ -63,7 +66,9 @@ def approve(
             by=principal_of(user),
             via=via,
             reason=reason,
+            typed=has_to_type,
             seconds_shown=seconds_shown,
+            undo_seconds=pace.undo_seconds(row.tenant) if via == DESK else 0,
         )
         pace.note(user, seconds_shown, was_typed=has_to_type)
     return approved
@@ -73,6 +78,8 @@ def _why_to_type(row: Transaction) -> str:
     word = confirmations.confirmation_word(row)
     if policies.is_irreversible(row):
         return _("It cannot be undone: type “{word}” to confirm.").format(word=word)
+    if policies.asks_to_type(row):
+        return _("The rules ask for it: type “{word}” to confirm.").format(word=word)
     return _("You are approving fast: type “{word}” to approve this one.").format(word=word)
 
 
@@ -87,10 +94,19 @@ def reject(
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
     if via != DESK:
-        full_display.check(row, via=via, user=user)
+        full_display.check(row, via=via, user=user, has_opened=True)
     return coordinator.reject(
         transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
     )
+
+
+def undo(user: User, transaction_id: UUID, *, via: Surface) -> Transaction:
+    """Withdraw one's own approval, within the seconds that the desk offers it.
+
+    Raises ``NotFound, NotAllowed`` and what ``coordinator.withdraw_approval`` raises.
+    """
+    row, _roles = _row_and_roles(user, transaction_id)
+    return coordinator.withdraw_approval(row.pk, by=principal_of(user), via=via)
 
 
 def resolve(
@@ -193,7 +209,7 @@ def _require(role: Role, row: Transaction, roles: Roles) -> None:
                 tenant=row.tenant, who=policies.who_can(row.tenant, role)
             )
             if role is Role.OPERATOR
-            else _("Only an approver of {tenant} may decide. {who}").format(
+            else _("Only a manager of {tenant} may decide. {who}").format(
                 tenant=row.tenant, who=policies.who_can(row.tenant, role)
             )
         )
@@ -213,7 +229,7 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
         return
     with atomic():
         row = Transaction.objects.select_for_update().get(pk=row.pk)
-        approvals = policies.counted_approvals(row)
+        approvals = seats.counted_approvals(row)
         earlier = [given.kept_by or given.principal for given in approvals]
         if row.state == State.PREPARED:
             require_another_person(user, earlier, _("{name} has approved it."))
@@ -225,6 +241,6 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
 def _check_surface(row: Transaction, via: Surface) -> None:
     if via != DESK and policies.only_on_the_desk(row):
         raise NotAllowed(
-            _("The contract of this tool allows a sign-off on the desk only."),
+            _("The contract of this tool, or a rule, allows a sign-off on the desk only."),
             hint=_("Open it on the desk. Nothing was decided."),
         )

@@ -10,13 +10,17 @@ from django.utils.translation import gettext as _, gettext_lazy, gettext_noop
 
 from a2a.models import Question, QuestionState, Task
 from a2a.models.answerers import CLIENT
+from approvals.desk import seats
+from approvals.desk.brakes import brake_of, why_stopped
+from approvals.desk.seats import counted_approvals as counted_approvals
 from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
 from approvals.presentation import amount_written, in_words
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Decision, Review, Transaction, Verdict
-from ledger.principals import Principal
+from ledger.sign_off import groups
+from ledger.sign_off.rules import Strength
 from ledger.states import Outcome, State
 from ledger.tools import tool_of
 from ledger.transactions import (
@@ -40,7 +44,7 @@ class May:
 
 YES = May(True)
 ROLES_IN_PLURAL = {
-    Role.APPROVER: gettext_lazy("approvers ({names})"),
+    Role.APPROVER: gettext_lazy("managers ({names})"),
     Role.OPERATOR: gettext_lazy("operators ({names})"),
 }
 
@@ -49,37 +53,67 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
     """Yes, or why this person may not approve now. Who may not may still be one who rejects."""
     if not (may := may_reject(row, principal, roles, now)):
         return may
+    if stopped := why_stopped(row):
+        return May(False, stopped)
     if principal in barred_keepers_of(row):
         return May(False, _("You keep the agent that proposed it; somebody else has to approve."))
     if any(decision.kept_by == principal for decision in counted_approvals(row)):
         return May(False, _("An agent that you keep has approved it: together you have one vote."))
-    return YES
+    return _by_the_rules(row, principal)
+
+
+def _by_the_rules(row: Transaction, principal: str) -> May:
+    """Yes, or why an approval of this person fills no seat."""
+    terms = seats.terms_of(row)
+    if terms.is_denied:
+        return May(False, _("The rules deny it by now: nobody can approve it."))
+    if not terms.groups or seats.can_fill(row, groups.groups_of(row.tenant, principal)):
+        return YES
+    names = _(" and ").join(seats.open_groups(row))
+    return May(
+        False,
+        _("It waits for {groups}, and you are not in it. You can reject it.").format(groups=names)
+        if len(seats.open_groups(row)) == 1
+        else _("It waits for {groups}, and you are in neither. You can reject it.").format(
+            groups=names
+        ),
+    )
 
 
 def may_reject(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
     """Yes, or why this person may not reject now. A rejection fills no seat."""
     if row.state != State.PREPARED:
         return May(False, _("It is {state}.").format(state=in_words(row.get_state_display())))
-    if row.expires_at <= now:
+    if row.expires_at <= now and brake_of(row) is None:
         return May(False, _("Its time is up; the transaction is expiring."))
     if Role.APPROVER not in roles.get(row.tenant, frozenset()):
         return May(
             False,
-            _("Only an approver of {tenant} may decide. {who}").format(
+            _("Only a manager of {tenant} may decide. {who}").format(
                 tenant=row.tenant, who=who_can(row.tenant)
             ),
         )
     if row.proposed_by == principal:
         return May(False, _("You proposed it yourself; somebody else has to decide."))
     if any(decision.principal == principal for decision in row.decisions.all()):
-        return May(False, _("You have approved it. It waits for another approver."))
+        return May(False, _("You have approved it. It waits for another manager."))
     return YES
 
 
 def only_on_the_desk(row: Transaction) -> bool:
     """True if only the desk may accept the decision. True also for an undeclared tool."""
     tool = tool_of(row)
-    return tool is None or tool.contract.web_only
+    return tool is None or tool.contract.web_only or seats.terms_of(row).desk_only
+
+
+def asks_for_note(row: Transaction) -> bool:
+    """True if the rules want to know why it is approved; only the desk has a place to say it."""
+    return seats.terms_of(row).needs_note
+
+
+def asks_to_type(row: Transaction) -> bool:
+    """True if everybody types the amount, or the name: it cannot be undone, or the rules say so."""
+    return is_irreversible(row) or seats.terms_of(row).strength == Strength.TYPED
 
 
 def may_operate(row: Transaction, principal: str, roles: Roles) -> May:
@@ -105,9 +139,7 @@ def may_review(row: Review, principal: str, roles: Roles) -> May:
     if row.verdict:
         return May(False, _("{name} has reviewed it.").format(name=row.reviewer_name))
     if Role.APPROVER not in roles.get(row.tenant, frozenset()):
-        return May(
-            False, _("Only an approver of {tenant} may review it.").format(tenant=row.tenant)
-        )
+        return May(False, _("Only a manager of {tenant} may review it.").format(tenant=row.tenant))
     if tx.state == State.PREPARED:
         return May(False, _("It is not decided yet; review it afterwards."))
     if principal in {decision.kept_by, *keepers_of(tx.proposed_by, tx.created_at)}:
@@ -173,7 +205,7 @@ def may_give(tenant: str, roles: Roles) -> May:
         return YES
     return May(
         False,
-        _("Only an approver of {tenant} may give work. {who}").format(
+        _("Only a manager of {tenant} may give work. {who}").format(
             tenant=tenant, who=who_can(tenant)
         ),
     )
@@ -186,7 +218,7 @@ def may_cancel(task: Task, roles: Roles) -> May:
     if not roles.get(task.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}:
         return May(
             False,
-            _("Only approvers and operators of {tenant} may cancel tasks.").format(
+            _("Only managers and operators of {tenant} may cancel tasks.").format(
                 tenant=task.tenant
             ),
         )
@@ -198,7 +230,7 @@ def may_cancel(task: Task, roles: Roles) -> May:
 def who_can(tenant: str, role: Role = Role.APPROVER) -> str:
     """A sentence with the people who have the role: ``One of: Alice Moreau, Bob Tanaka.``"""
     if not (names := holders(tenant, role)):
-        return _("Nobody has that role yet; an operator can give it in the admin.")
+        return _("Nobody has that role yet; an operator can give it in Settings, People.")
     return _("One of: {names}.").format(names=", ".join(names))
 
 
@@ -216,17 +248,9 @@ def passed_on_by(row: Transaction) -> Decision | None:
     return next(passed_on, None)
 
 
-def counted_approvals(row: Transaction) -> list[Decision]:
-    """The approvals that count: only those of people, once it was passed on."""
-    approvals = [given for given in row.decisions.all() if given.verdict == Verdict.APPROVE]
-    if passed_on_by(row) is None:
-        return approvals
-    return [given for given in approvals if Principal.parse(given.principal).is_user]
-
-
 def missing_approvals(row: Transaction) -> int:
     """The number of approvals that are still needed."""
-    return max(0, row.quorum - len(counted_approvals(row)))
+    return seats.missing_seats(row)
 
 
 def is_irreversible(row: Transaction) -> bool:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 from django.utils.translation import gettext as _, ngettext
 
-from approvals.desk import policies
+from approvals.desk import policies, seats
 from approvals.models import Membership, Role
 from approvals.people import name_of, principal_of
+from approvals.presentation import in_words
 from approvals.presentation.labels import first_large
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Transaction
+from ledger.principals import Principal
+from ledger.sign_off.rules import sentences
 from ledger.states import State
 
 NAMED_MOST = 6  # people
@@ -27,6 +31,8 @@ class Signatures:
     candidates: list[str]
     missing: int
     others: str = ""  # the candidates but the viewer, in a phrase
+    seats: tuple[seats.Seat, ...] = ()  # where rules ask for groups
+    why: str = ""  # who signs by the rules, and because of which
 
     @property
     def approve_label(self) -> str:
@@ -46,12 +52,20 @@ class Signatures:
 
 def signatures_of(row: Transaction, viewer: str = "") -> Signatures:
     """The signatures of a transaction; the viewer, a principal, is called “You”."""
-    signed = policies.counted_approvals(row)
+    signed = seats.counted_approvals(row)
     is_open = row.state == State.PREPARED
     candidates = _candidates(row, viewer) if is_open else []
     missing = policies.missing_approvals(row) if is_open else 0
     others = either_of([name for name in candidates if name != _("You")])
-    return Signatures(_needs(row), signed, candidates, missing, others)
+    return Signatures(
+        _needs(row),
+        signed,
+        candidates,
+        missing,
+        others,
+        tuple(seats.seats_of(row)),
+        first_large(in_words(sentences.why(row.tenant, row.terms) or "")),
+    )
 
 
 def _needs(row: Transaction) -> str:
@@ -61,6 +75,8 @@ def _needs(row: Transaction) -> str:
             return _("Nobody: it passes by policy.")
         if row.required_approver == RequiredApprover.SUPERVISOR and row.quorum == 1:
             return _("A supervising agent or one manager.")
+    if seats.terms_of(row).groups:
+        return f"{first_large(in_words(sentences.who_signs(seats.terms_of(row))))}."
     return f"{first_large(managers_in_words(row.quorum))}."
 
 
@@ -74,9 +90,9 @@ def managers_in_words(count: int) -> str:
 def _candidates(row: Transaction, viewer: str) -> list[str]:
     """The people who can still sign, the viewer first."""
     gone = {row.proposed_by, *policies.barred_keepers_of(row)}
-    for given in policies.counted_approvals(row):
+    for given in seats.counted_approvals(row):
         gone |= {given.principal, given.kept_by}
-    people = holders_of(row.tenant, Role.APPROVER)
+    people = holders_of(row.tenant, Role.APPROVER, among=seats.signers(row))
     left = [person for person in people if str(principal_of(person)) not in gone]
     left.sort(key=lambda person: str(principal_of(person)) != viewer)
     is_viewer = [str(principal_of(person)) == viewer for person in left[:NAMED_MOST]]
@@ -87,10 +103,13 @@ def _candidates(row: Transaction, viewer: str) -> list[str]:
     return [*names, _("others")] if len(left) > NAMED_MOST else names
 
 
-def holders_of(tenant: str, role: Role) -> list[User]:
-    """The people who have the role, by name."""
+def holders_of(tenant: str, role: Role, *, among: Collection[str] | None = None) -> list[User]:
+    """The people who have the role, by name; of these principals, if they are given."""
     having = Membership.objects.filter(tenant=tenant, role=role)
     people = User.objects.filter(memberships__in=having, is_active=True)
+    if among is not None:
+        keys = [Principal.parse(principal).user_key for principal in among]
+        people = people.filter(pk__in=[key for key in keys if key is not None])
     return list(people.order_by("first_name", "username")[: NAMED_MOST * 3])
 
 

@@ -9,7 +9,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _, pgettext
 
-from approvals.desk import policies
+from approvals.desk import seats
 from approvals.desk.signatures import Signatures
 from approvals.presentation import ENDINGS, LET_GO, in_words, length, state_sentence
 from ledger.errors import LedgerError, Sentence, kept
@@ -71,13 +71,16 @@ def _before_a_time(text: str | SafeString) -> str | SafeString:
 def _waiting(signatures: Signatures, *, may_decide: bool) -> str | SafeString:
     if may_decide:
         return _("Waiting for you")
+    if not signatures.candidates and signatures.seats:
+        groups = [seat.group for seat in signatures.seats if seat.group and not seat.signed]
+        return _sentence(_("Waiting for {name}"), *dict.fromkeys(groups))
     if not signatures.candidates:
         return _("Waiting for a manager")
     return _sentence(_("Waiting for {name}"), signatures.waits_for)
 
 
 def _approved(row: Transaction, viewer: str) -> str | SafeString:
-    signed = policies.counted_approvals(row)
+    signed = seats.counted_approvals(row)
     if not signed:
         return _("It passed by policy.")
     names = [

@@ -9,15 +9,27 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db.models import Case, Exists, IntegerField, OuterRef, Q, Value, When
+from django.db.models import (
+    BooleanField,
+    Case,
+    Exists,
+    F,
+    Func,
+    IntegerField,
+    OuterRef,
+    Q,
+    Value,
+    When,
+)
 from django.db.models.functions import Now
+from django.db.models.lookups import GreaterThanOrEqual
 
 from a2a.models import QuestionQuerySet
 from a2a.models.answerers import CLIENT
 from approvals.http.middleware import Roles
 from approvals.models import Role
 from ledger.contracts import ConsequenceLevel, RiskLevel
-from ledger.models import Decision, TransactionQuerySet, Verdict
+from ledger.models import Decision, GroupMember, TransactionQuerySet, Verdict, not_stopped
 from ledger.models.agents import principals_kept_by
 from ledger.states import State
 
@@ -89,11 +101,48 @@ def can_decide(viewer: Viewer) -> Q:
             expires_at__gt=Now(),
             tenant__in=viewer.with_role(Role.APPROVER),
         )
+        & not_stopped()
         & ~Q(proposed_by=viewer.principal)
         & ~_kept(viewer)
         & ~Exists(given.filter(principal=viewer.principal))
         & ~counts
+        & ~Q(terms__contains={"deny": True})
+        & ~_is_for_groups_of_others(viewer)
     )
+
+
+class _SeatsOfGroups(Func):
+    """The number of seats that the terms keep for groups of the tenant."""
+
+    template = (
+        "(SELECT coalesce(sum(seat.number::int), 0) "
+        "FROM jsonb_each_text(%(expressions)s -> 'seats') AS seat (name, number) "
+        "WHERE seat.name NOT IN ('approvers', 'supervisors'))"
+    )
+    output_field = IntegerField()
+
+
+class _AsksFor(Func):
+    """True if the terms have seats of a group."""
+
+    template = "jsonb_exists(%(expressions)s)"
+    arg_joiner = " -> 'seats', "
+    output_field = BooleanField()
+
+
+def _is_for_groups_of_others(viewer: Viewer) -> Q:
+    """Every seat is a group's, and the viewer is in none of them.
+
+    ``policies`` also knows which of the seats are filled; of two of one group that has signed, the
+    second may still find it among theirs.
+    """
+    own = GroupMember.objects.live().filter(
+        _AsksFor(OuterRef("terms"), F("group__name")),
+        group__tenant=OuterRef("tenant"),
+        person=viewer.principal,
+    )
+    all_seats = Q(GreaterThanOrEqual(_SeatsOfGroups(F("terms")), F("quorum")))
+    return all_seats & ~Q(Exists(own))
 
 
 def can_settle(viewer: Viewer) -> Q:

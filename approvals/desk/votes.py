@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db.models import Prefetch
 
-from approvals.desk import policies
+from approvals.desk import policies, seats
 from approvals.models import Membership, Role
 from approvals.people import principal_of
 from ledger.models import Transaction
@@ -55,10 +55,12 @@ def votes_of(row: Transaction, voters: Voters) -> Votes | None:
     """The votes on a row that waits for several people; ``None`` for any other."""
     if row.quorum < 2 or row.state != State.PREPARED:
         return None
-    given = policies.counted_approvals(row)
+    given = row.quorum - policies.missing_approvals(row)
     voted = {decision.principal for decision in row.decisions.all()}
     voted |= {row.proposed_by, *policies.barred_keepers_of(row)}
     left = [
         name for principal, name in voters.get(row.tenant, {}).items() if principal not in voted
     ]
-    return Votes(len(given), row.quorum, tuple(left))
+    # Who is in which group would take a query for each row; the item says it.
+    names = () if seats.terms_of(row).groups else tuple(left)
+    return Votes(given, row.quorum, names)

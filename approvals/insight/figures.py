@@ -76,10 +76,15 @@ def _how_fast(times: Times, own: Counter[int]) -> str:
     return _("No person decided anything.")
 
 
+FEW = 20  # of so many cases nothing is said about hours
+
+
 def _how_often_too_late(times: Times) -> str:
     if not times.outcomes[EventKind.EXPIRED]:
         return _("Nothing expired.")
     share = _percent(expired_share(times.outcomes))
+    if times.outcomes[EventKind.EXPIRED] < FEW:
+        return _("%(share)s expire.") % {"share": share}
     if (hours := _mostly(times)) is None:
         return _("%(share)s expire, at any time of the day.") % {"share": share}
     return _("%(share)s expire, mostly between %(begin)02d:00 and %(end)02d:00.") % {

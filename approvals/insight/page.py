@@ -19,7 +19,7 @@ from approvals.insight import figures as charts
 from approvals.insight.charts import Chart
 from approvals.models import Role
 from approvals.people import names_of, principal_of
-from approvals.web.history import harmless
+from approvals.web.record.history import harmless
 from approvals.web.requests import roles_of_request
 from ledger.reporting.usage import figures
 

@@ -73,7 +73,9 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
 def _oldest_work() -> Iterator[tuple[str, datetime | None]]:
     """Per queue of the workers, since when its oldest work waits to be begun."""
     rows = Transaction.objects
-    signed_off = rows.begun_by_nobody().aggregate(since=Min("decided_at"))["since"]
+    signed_off = rows.begun_by_nobody().aggregate(
+        since=Min(Coalesce("next_attempt_at", "decided_at"))
+    )["since"]
     in_doubt = rows.inquiry_due().aggregate(since=Min("next_attempt_at"))["since"]
     yield "commit", min((at for at in (signed_off, in_doubt) if at is not None), default=None)
     # Work that nobody has tried yet has been due since its last event.

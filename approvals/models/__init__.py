@@ -16,7 +16,7 @@ from approvals.models.people import (
     Role,
     UserName,
 )
-from approvals.models.preferences import Preferences, Theme
+from approvals.models.preferences import Preferences, SavedView, Theme, ViewPlace, Visit
 from approvals.models.sign_in import (
     AuthenticatorApp,
     CompanyIdentity,
@@ -56,6 +56,7 @@ __all__ = [
     "PushSubscription",
     "RecoveryCodes",
     "Role",
+    "SavedView",
     "ShownNotification",
     "SignInLink",
     "SlackCommand",
@@ -67,4 +68,6 @@ __all__ = [
     "Theme",
     "UserName",
     "UserSession",
+    "ViewPlace",
+    "Visit",
 ]

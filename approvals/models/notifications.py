@@ -45,9 +45,21 @@ class NotificationSettings(models.Model):
     digest_at = models.DateTimeField(null=True)
     mails_since = models.DateTimeField(null=True)
     mails = models.PositiveSmallIntegerField(default=0)
+    # Summaries: hours of the day in the person's time zone, when the next one is due, and up to
+    # when the last one told.
+    summary_hour = models.PositiveSmallIntegerField(null=True, blank=True)
+    second_summary_hour = models.PositiveSmallIntegerField(null=True, blank=True)
+    summary_due_at = models.DateTimeField(null=True)
+    summary_upto = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
+            models.CheckConstraint(
+                name="approvals_notificationsettings_summary_hours_exist",
+                condition=Q(summary_hour=None, second_summary_hour=None)
+                | Q(summary_hour__lt=24)
+                & (Q(second_summary_hour=None) | Q(second_summary_hour__lt=24)),
+            ),
             models.CheckConstraint(
                 name="approvals_notificationsettings_quiet_is_whole",
                 condition=Q(quiet_from=None, quiet_until=None)
@@ -61,6 +73,15 @@ class NotificationSettings(models.Model):
 
     def __str__(self) -> str:
         return f"what {self.user} is told of"
+
+    @property
+    def gets_mail(self) -> bool:
+        return bool(self.mail) or self.summary_hour is not None
+
+    @property
+    def summary_hours(self) -> set[int]:
+        hours = (self.summary_hour, self.second_summary_hour)
+        return {hour for hour in hours if hour is not None}
 
 
 class PushSubscription(models.Model):

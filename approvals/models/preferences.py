@@ -1,9 +1,10 @@
-"""A person's choices for their own pages."""
+"""A person's choices for their own pages, their saved views and their last visit."""
 
 from __future__ import annotations
 
 from django.conf import settings
 from django.db import models
+from django.db.models.functions import Now
 
 
 class Theme(models.TextChoices):
@@ -34,3 +35,49 @@ class Preferences(models.Model):
 
     def __str__(self) -> str:
         return f"preferences of {self.user}"
+
+
+class ViewPlace(models.TextChoices):
+    INBOX = "inbox", "inbox"
+    HISTORY = "history", "history"
+    LEDGER = "ledger", "ledger"  # a list of the admin, which the query names
+
+
+class SavedView(models.Model):
+    """Filters of a list that one person gave a name. Nobody else sees them."""
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="saved_views"
+    )
+    place = models.CharField(max_length=10, choices=ViewPlace)
+    name = models.CharField(max_length=60)
+    query = models.CharField(max_length=2000, help_text="Read through the form of its place.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                name="approvals_savedview_one_per_name", fields=["user", "place", "name"]
+            ),
+            models.CheckConstraint(
+                name="approvals_savedview_place_exists",
+                condition=models.Q(place__in=ViewPlace.values),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Visit(models.Model):
+    """The last time that one person opened a page of the desk, to about a minute."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, primary_key=True, related_name="visit"
+    )
+    last_at = models.DateTimeField(db_default=Now())
+    away_since = models.DateTimeField(
+        null=True, help_text="Until the inbox has told what was decided meanwhile."
+    )
+
+    def __str__(self) -> str:
+        return f"last visit of {self.user}"

@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext as _
 
 from a2a.models import Question
 from ledger.contracts import RiskLevel
@@ -113,9 +114,9 @@ class SlackRoute(models.Model):
         if not self.workspace_id or not self.tenant_id:
             return
         if not self.workspace.tenants.filter(pk=self.tenant_id).exists():
-            raise ValidationError("The workspace does not serve this tenant yet.")
+            raise ValidationError(_("The workspace does not serve this tenant."))
         if self.approver and not self.approver.memberships.filter(tenant=self.tenant_id).exists():
-            raise ValidationError("That person has no role in this tenant.")
+            raise ValidationError(_("That person has no role in this tenant."))
 
 
 class SlackIdentity(models.Model):

@@ -16,6 +16,7 @@ from approvals.notifications.subscriptions import (
     remove_subscription,
     renew_subscription,
 )
+from approvals.notifications.summaries import plan_summary
 from approvals.notifications.texts import words_of
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "last_change_of",
     "notification_settings_of",
     "person_behind_token",
+    "plan_summary",
     "quiet_until",
     "remove_subscription",
     "renew_subscription",

@@ -1,4 +1,4 @@
-"""E-mail as a channel of the outbox: one for each item, or a digest of all that waits.
+"""E-mail as a channel of the outbox: one for each item, a digest of all that waits, or a summary.
 
 An e-mail has links and no way to decide. A mail server that hangs delays nothing else
 (``approvals.mail_server``).
@@ -10,20 +10,21 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime, timedelta
 
-from django.conf import settings
 from django.contrib.auth.models import User
 from django.db.models import F
 from django.utils import timezone
 
 from approvals import mail_server
 from approvals.models import Mail, NotificationSettings
-from approvals.notifications import mails, notification_settings, subjects, texts
+from approvals.notifications import mails, notification_settings, subjects, summaries, texts
 from approvals.notifications.subjects import ASKS, Item
+from approvals.people import letters_are_possible
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
 
 NAME = "mail"
 EACH, DIGEST, TEST = "each", "digest", "test"
+SUMMARY = summaries.ACTION
 MOST_AN_HOUR = 20  # to one person; a digest counts too
 MORNING = 8  # o'clock where the person is
 
@@ -36,8 +37,7 @@ class _Readers(notification_settings.Audience):
 readers = _Readers()
 
 
-def is_configured() -> bool:
-    return settings.HAS_MAIL or bool(settings.EMAIL_URL)
+is_configured = letters_are_possible
 
 
 class MailChannel:
@@ -120,6 +120,23 @@ def _send_digest(delivery: Delivery, chosen: NotificationSettings) -> None:
         raise
 
 
+def _send_summary(delivery: Delivery, chosen: NotificationSettings) -> None:
+    """Tell of its span and of what waits now, unless it is late or there is nothing to say.
+
+    The span of one that comes too late belongs to the next.
+    """
+    span, now = summaries.span_named_in(delivery.recipient), timezone.now()
+    if not chosen.summary_hours:
+        return
+    if summaries.is_too_late(span, now):
+        summaries.give_back(chosen, span)
+        return
+    _wait_while_quiet(chosen, now)
+    letter = mails.summary(chosen, span.since, span.until, now)
+    if letter is not None:
+        _send(delivery, chosen, letter)
+
+
 def _send_test(delivery: Delivery, chosen: NotificationSettings) -> None:
     _send(delivery, chosen, mails.test(chosen))
 
@@ -127,6 +144,7 @@ def _send_test(delivery: Delivery, chosen: NotificationSettings) -> None:
 SENDERS: dict[str, Callable[[Delivery, NotificationSettings], None]] = {
     EACH: _send_each,
     DIGEST: _send_digest,
+    SUMMARY: _send_summary,
     TEST: _send_test,
 }
 

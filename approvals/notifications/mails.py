@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
@@ -16,14 +16,20 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.translation import gettext as _, ngettext
 
+from approvals.http.middleware import roles_of
 from approvals.models import Mail, NotificationSettings
-from approvals.notifications import texts
+from approvals.notifications import subjects, texts
 from approvals.notifications.subjects import Item
 from approvals.people import record_own
+from approvals.presentation import decided_in_words, to_the_minute
 from ledger.events import ChangeKind
+from ledger.models import Transaction
+from ledger.reporting.usage import count_decided, decided_as, decided_between
+from ledger.states import EventKind
 
 SALT = "approvals.notifications.unsubscribe"
 MOST_LINES = 25  # of a digest
+MOST_OF_SUMMARY = 10  # that wait, and that expired
 # An agent's text: mail programs would make a link of it, in a letter that people trust.
 LINK = re.compile(r"(?:\b[a-z][a-z0-9+.-]*://|\bwww\.)\S+", re.IGNORECASE)
 
@@ -39,9 +45,14 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
+    """``lines`` wait for the person; a summary says before what was decided and what expired."""
+
     subject: str
     lines: Sequence[Line]
     more: int = 0
+    decided: str = ""
+    expired: Sequence[Line] = ()
+    waiting: str = ""
 
 
 def about(items: Sequence[Item], chosen: NotificationSettings, now: datetime) -> Letter:
@@ -51,10 +62,44 @@ def about(items: Sequence[Item], chosen: NotificationSettings, now: datetime) ->
     if chosen.mail == Mail.EACH:
         subject = f"{lines[0].title} · {lines[0].body}"
     else:
-        subject = ngettext(
-            "%(number)d thing waits for you", "%(number)d things wait for you", len(items)
-        ) % {"number": len(items)}
+        subject = _waiting(len(items))
     return Letter(subject, lines, len(items) - len(lines))
+
+
+def _waiting(number: int) -> str:
+    words = ngettext("%(number)d thing waits for you", "%(number)d things wait for you", number)
+    return words % {"number": number}
+
+
+def summary(
+    chosen: NotificationSettings, since: datetime, until: datetime, now: datetime
+) -> Letter | None:
+    """The letter on what was decided in that time and what waits now; ``None`` about nothing."""
+    tenants = frozenset(roles_of(chosen.user))
+    counts = count_decided(tenants, since, until)
+    items = sorted(subjects.all_for(chosen.user, now), key=lambda item: item.row.expires_at)
+    if not items and not counts:
+        return None
+    lines = [_line(item, chosen, now) for item in items[:MOST_OF_SUMMARY]]
+    waiting = _waiting(len(items)) if items else _("Nothing waits for you")
+    decided = _("Since %(time)s: %(parts)s") % {
+        "time": to_the_minute(since),
+        "parts": ", ".join(text for _kind, text in decided_in_words(counts)) or _("no decision"),
+    }
+    expired = () if chosen.hides_details else list(_expired(tenants, since, until))
+    subject = _("Summary: %(waiting)s") % {"waiting": waiting}
+    return Letter(subject, lines, len(items) - len(lines), decided, expired, waiting)
+
+
+def _expired(tenants: frozenset[str], since: datetime, until: datetime) -> Iterator[Line]:
+    """The newest that nobody decided in time."""
+    rows = Transaction.objects.filter(
+        decided_between(tenants, since, until), decided_as(EventKind.EXPIRED)
+    )
+    for row in rows.order_by("-decided_at")[:MOST_OF_SUMMARY]:
+        page = reverse("desk:transaction", args=[row.pk])
+        title = LINK.sub("[…]", texts.shortened(row.headline))
+        yield Line(title, "", settings.PUBLIC_URL + page)
 
 
 def test(chosen: NotificationSettings) -> Letter:
@@ -108,6 +153,10 @@ def person_behind_token(token: str) -> User | None:
 
 def stop_mails(person: User) -> None:
     """Send this person no more e-mails; sealed as an event. Twice is as once."""
-    chosen = NotificationSettings.objects.filter(user=person).exclude(mail=Mail.OFF)
-    if chosen.update(mail=Mail.OFF):
+    chosen = NotificationSettings.objects.filter(user=person).exclude(
+        mail=Mail.OFF, summary_hour=None
+    )
+    if chosen.update(
+        mail=Mail.OFF, summary_hour=None, second_summary_hour=None, summary_due_at=None
+    ):
         record_own(person, ChangeKind.NOTIFICATIONS_TURNED_OFF, where="e-mail")

@@ -28,6 +28,7 @@ ASKS: dict[str, About] = {
     EventKind.PREPARED: About.DECISION,
     EventKind.PASSED_ON: About.DECISION,
     EventKind.ESCALATED: About.DECISION,
+    EventKind.DEADLINE_MOVED: About.DECISION,
     EventKind.FELL_IN_DOUBT: About.DOUBT,
     TaskEventKind.ASKED: About.QUESTION,
 }

@@ -12,33 +12,40 @@ from approvals.people.notices import (
     notices_for,
 )
 from approvals.people.own_address import address_asked_with, ask_for_address, confirm_address
-from approvals.people.principals import name_of, names_of, principal_of
+from approvals.people.principals import name_of, names_of, principal_of, role_in_words
 from approvals.people.reset_letters import ask_for_letter, letters_are_possible
 from approvals.people.rights import FLAGS, event_details
 from approvals.people.second_operator import (
-    confirm_request,
-    decline_request,
+    KINDS as ACCOUNT_KINDS,
+    account_requests_of,
+    is_alone,
+    is_only_manager,
+    keep_as_viewer,
+    keeps_own_address,
     knows_way_in,
     lets_decide,
     may_decide,
     may_make_link,
     person_of_request,
-    requests_visible_to,
-    words_of_ended_link,
+    words_for_new_role,
 )
 
 __all__ = [
+    "ACCOUNT_KINDS",
     "FLAGS",
     "NOTICES",
+    "account_requests_of",
     "address_asked_with",
     "ask_for_address",
     "ask_for_letter",
     "confirm_address",
-    "confirm_request",
-    "decline_request",
     "dismiss_all_notices",
     "dismiss_one_notice",
     "event_details",
+    "is_alone",
+    "is_only_manager",
+    "keep_as_viewer",
+    "keeps_own_address",
     "knows_way_in",
     "lets_decide",
     "letters_are_possible",
@@ -52,7 +59,7 @@ __all__ = [
     "principal_of",
     "record_change",
     "record_own",
-    "requests_visible_to",
     "require_another_person",
-    "words_of_ended_link",
+    "role_in_words",
+    "words_for_new_role",
 ]

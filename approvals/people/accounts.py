@@ -17,7 +17,7 @@ from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
 from approvals.models import LinkPurpose, Membership, Role, UserName
-from approvals.people import reset_letters, second_operator
+from approvals.people import reset_letters, second_operator, sign_in
 from approvals.people.account_log import record_change
 from approvals.people.principals import name_of
 from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag
@@ -33,6 +33,8 @@ LABELS = {
     "last_name": ChangeKind.USER_RENAMED,
     "email": ChangeKind.EMAIL_CHANGED,
 }
+
+ADMIN_APPS = ["ledger", "a2a", "approvals", "git_bus", "humanlayer"]
 
 
 def invite(username: str, *, email: str = "", name: str = "", by: Principal, via: Surface) -> User:
@@ -105,6 +107,44 @@ def relabelled(person: User, before: dict[str, Any], *, by: Principal, via: Surf
         record_change(person, kind, by=by, via=via, also_owed=owed, edits=of_kind)
 
 
+def relabel(person: User, wanted: dict[str, str], *, by: Principal, via: Surface) -> None:
+    """Set names or an address of somebody else. Raises ``ValidationError``.
+
+    Nobody alone gets a way into an account that decides: a link to a new password goes to the
+    address. And a username stays once its owner has signed in with it.
+    """
+    with atomic():
+        row = User.objects.select_for_update().get(pk=person.pk)
+        assert set(wanted) <= set(LABELS)
+        if "email" in wanted and second_operator.keeps_own_address(row):
+            raise ValidationError(_("Only they can change their address now."))
+        if "username" in wanted and row.last_login is not None:
+            raise ValidationError(_("This username stays: somebody has signed in with it."))
+        before = {name: getattr(row, name) for name in LABELS}
+        User.objects.filter(pk=row.pk).update(
+            **{name: wanted[name] for name in LABELS if name in wanted}
+        )
+        row.refresh_from_db()
+        relabelled(row, before, by=by, via=via)
+
+
+def end_sessions(person: User, *, by: Principal, via: Surface) -> list[str]:
+    """Sign the person out everywhere. Returns the keys of the sessions that ended."""
+    with atomic():
+        ended = sign_in.end_sessions(person)
+        if ended:
+            kind = ChangeKind.SESSIONS_ENDED
+            record_change(person, kind, by=by, via=via, sessions=len(ended))
+    return ended
+
+
+def let_into_admin(person: User, *, by: Principal, via: Surface) -> None:
+    """Make the person staff, with all rights to the rows of the product."""
+    set_flag(person, "is_staff", True, by=by, via=via)
+    rights = Permission.objects.filter(content_type__app_label__in=ADMIN_APPS)
+    set_permissions(person, rights, by=by, via=via)
+
+
 def give_role(person: User, tenant: str, role: str, *, by: Principal, via: Surface) -> bool:
     """Give a role. Returns False if a second operator has to confirm it first."""
     return _change(
@@ -146,11 +186,18 @@ def _change(
         User.objects.select_for_update().get(pk=person.pk)
         if is_in_effect(person, kind, tenant, details):
             return True
+        sealed = event_details(details)
         if second_operator.has_to_confirm(person, kind, by, details.get("role", "")):
-            second_operator.ask(person, kind, by=by, via=via, tenant=tenant, details=details)
-            return False
+            origin: dict[str, Any] = {"by": by, "tenant": tenant, "details": details}
+            if not second_operator.is_alone(
+                kind, tenant, person, by, details.get("role", Role.VIEWER)
+            ):
+                second_operator.ask(person, kind, via=via, **origin)
+                return False
+            second_operator.note_alone(person, kind, **origin)
+            sealed = {**sealed, "alone": True}
         apply(person, kind, tenant, details)
-        record_change(person, kind, by=by, via=via, tenant=tenant, **event_details(details))
+        record_change(person, kind, by=by, via=via, tenant=tenant, **sealed)
     return True
 
 

@@ -16,7 +16,7 @@ from django.db.models.functions import Now
 from django.utils.translation import gettext as _, gettext_noop
 
 from approvals.models import Notice
-from approvals.people.principals import principal_of
+from approvals.people.principals import principal_of, role_in_words
 from ledger.events import ChangeKind, outbox
 from ledger.models import Event
 from ledger.principals import Principal
@@ -49,6 +49,7 @@ BY_ANOTHER: dict[str, str] = {
     ChangeKind.COMPANY_DISCONNECTED: gettext_noop(
         "{who} disconnected your account from {company}."
     ),
+    ChangeKind.SESSIONS_ENDED: gettext_noop("{who} signed you out everywhere."),
     ChangeKind.SIGN_IN_BLOCKED: gettext_noop(
         "Somebody failed too often to sign in as you. They have to wait; your account stays open."
     ),
@@ -97,7 +98,8 @@ def _template_values(event: Event) -> dict[str, str]:
     details: dict[str, Any] = json.loads(event.details)
     values = {"who": event.principal_name, "tenant": event.tenant}
     values |= {"role": "", "slack_user": "", "company": ""}
-    return values | {name: str(value) for name, value in details.items() if name in values}
+    values |= {name: str(value) for name, value in details.items() if name in values}
+    return values | {"role": role_in_words(values["role"])}
 
 
 def deliveries(person: User, kind: str, by: Principal) -> list[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from django.contrib.auth.models import User
-from django.utils.translation import gettext as _
+from django.utils.translation import gettext as _, gettext_noop
 
 from approvals.models import Membership, Role, UserName
 from ledger import principals
@@ -48,3 +48,15 @@ def names_of(written: Iterable[str]) -> list[str]:
         names.get(principal.kind, {}).get(principal.id, _("somebody who is gone"))
         for principal in parsed
     ]
+
+
+ROLES = {
+    Role.VIEWER: gettext_noop("viewer"),
+    Role.APPROVER: gettext_noop("manager"),
+    Role.OPERATOR: gettext_noop("operator"),
+}
+
+
+def role_in_words(role: str) -> str:
+    """The role as people read it; an unknown one as it is."""
+    return _(ROLES[Role(role)]) if role in Role.values else role

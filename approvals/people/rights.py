@@ -41,7 +41,7 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
         Membership.objects.create(user=person, tenant_id=tenant, role=details["role"])
         if details["role"] != Role.VIEWER:
             # Whoever made a link that is still open knows it, and could decide with it alone.
-            end_links(person, LinkPurpose.INVITE, LinkPurpose.RECOVER)
+            end_links(person, LinkPurpose.INVITE, LinkPurpose.RECOVER, LinkPurpose.RESET)
     elif kind == ChangeKind.ROLE_REVOKED:
         Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
     elif kind == ChangeKind.ACCESS_RESET:

@@ -15,10 +15,9 @@ from approvals.models import Membership, Role
 from approvals.people import account_log, independence, rights
 from approvals.people.principals import name_of, principal_of, user_of
 from approvals.people.sign_in import has_way_in
-from ledger import four_eyes, seals
-from ledger.errors import NotFound
-from ledger.events import ChangeKind
-from ledger.models import ChangeRequest
+from ledger import seals
+from ledger.events import ChangeKind, four_eyes
+from ledger.models import ChangeRequest, Event
 from ledger.principals import Principal, Surface
 
 # These rights need a second operator, whoever gets them.
@@ -59,6 +58,56 @@ def has_to_confirm(person: User, kind: str, by: Principal, role: str = "") -> bo
     )
 
 
+def is_alone(kind: str, tenant: str, person: User, by: Principal, role: str) -> bool:
+    """True if nobody could confirm that this person gets a role: the tenant has had one operator.
+
+    It counts at once then, sealed as made alone, and the next operator is shown it. An operator
+    who was invited and never came in is no second one; one who was let go was. Whoever would
+    decide is let in so only while nobody else does. Such a role may be taken back alone until its
+    person has come in.
+    """
+    is_given = kind == ChangeKind.ROLE_GRANTED
+    is_taken_back = kind == ChangeKind.ROLE_REVOKED and not _has_come_in(person)
+    if str(by) == str(principal_of(person)) or not (is_given or is_taken_back):
+        return False
+    if not any(row.user_id == by.user_key for row in _holding(tenant, Role.OPERATOR)):
+        return False
+    roles = {Role.OPERATOR, Role(role)} - {Role.VIEWER}
+    return not any(_has_had_another(tenant, each, by) for each in roles)
+
+
+def _holding(tenant: str, role: str) -> QuerySet[Membership]:
+    return Membership.objects.filter(tenant=tenant, role=role).select_related("user")
+
+
+def _has_had_another(tenant: str, role: str, by: Principal) -> bool:
+    """True if somebody else who came in has the role, or it was taken from somebody."""
+    others = _holding(tenant, role).exclude(user=by.user_key)
+    taken = Event.objects.filter(
+        kind=ChangeKind.ROLE_REVOKED, tenant=tenant, details__contains=f'"role":"{role}"'
+    ).exclude(details__contains='"alone":true')
+    return any(_has_come_in(row.user) for row in others) or taken.exists()
+
+
+def _has_come_in(person: User) -> bool:
+    """True also if every way in was reset since."""
+    return person.last_login is not None or has_way_in(person)
+
+
+def is_only_manager(tenant: str, by: Principal) -> bool:
+    """True if nobody else ever could sign anything off in the tenant."""
+    return not _has_had_another(tenant, Role.APPROVER, by)
+
+
+def note_alone(
+    person: User, kind: str, *, by: Principal, tenant: str, details: Mapping[str, Any]
+) -> None:
+    """Have the next operator of the tenant read a change that was made alone."""
+    concerns = str(principal_of(person))
+    subject = f"{concerns} {seals.digest_of(dict(details))[:16]}"
+    four_eyes.note_alone(kind, subject, details, tenant=tenant, by=by, concerns=concerns)
+
+
 def _concerns_operator(person: User, kind: str, role: str) -> bool:
     """True if it makes a person an operator, or ends that."""
     if kind in {ChangeKind.USER_DEACTIVATED, ChangeKind.USER_ACTIVATED}:
@@ -69,6 +118,25 @@ def _concerns_operator(person: User, kind: str, role: str) -> bool:
 def may_decide(person: User) -> bool:
     """True if the person has a role in which people decide or settle."""
     return Membership.objects.filter(user=person).exclude(role=Role.VIEWER).exists()
+
+
+def keeps_own_address(person: User) -> bool:
+    """True if nobody else may change the address, to which a link to a new password goes.
+
+    So it is as soon as the person has come in, or might decide once they do.
+    """
+    has_rights = person.is_superuser or person.is_staff or may_decide(person)
+    given = four_eyes.waiting(ChangeKind.ROLE_GRANTED).filter(concerns=str(principal_of(person)))
+    return has_rights or _has_come_in(person) or given.exists()
+
+
+def keep_as_viewer(person: User, tenant: str, *, by: Principal, via: Surface) -> None:
+    """Let whoever has lost their last role see the tenant, so that they can be given another."""
+    if Membership.objects.filter(user=person).exists():
+        return
+    viewer, kind = Role.VIEWER.value, ChangeKind.ROLE_GRANTED
+    rights.apply(person, kind, tenant, {"role": viewer})
+    account_log.record_change(person, kind, by=by, via=via, tenant=tenant, role=viewer)
 
 
 def ask(
@@ -83,9 +151,9 @@ def ask(
         return four_eyes.ask(kind, subject, details, **origin)
 
 
-def requests_visible_to(operator: User) -> QuerySet[ChangeRequest]:
-    """The open requests in the tenants of this operator; all of them for a superuser."""
-    return _of(operator, four_eyes.waiting(*KINDS))
+def account_requests_of(operator: User) -> QuerySet[ChangeRequest]:
+    """The requests about accounts in the tenants of this operator; all of them for a superuser."""
+    return _of(operator, ChangeRequest.objects.filter(kind__in=KINDS))
 
 
 def _of(operator: User, rows: QuerySet[ChangeRequest]) -> QuerySet[ChangeRequest]:
@@ -144,10 +212,15 @@ def may_make_link(operator: User, request: ChangeRequest) -> bool:
     return is_theirs and lets_decide(request) and not has_way_in(person)
 
 
-def words_of_ended_link(person: User) -> str:
-    """Directions to a new link, for who was given a role; empty if they have come in."""
+def words_for_new_role(person: User) -> str:
+    """Directions for whoever gave a role in which people decide: to a new link, or to be careful
+    where somebody else made the link by which the person came in."""
     if has_way_in(person):
-        return ""
+        maker = independence.maker_of_link(person)
+        return maker and _(
+            "%(person)s came in by a link that %(maker)s made, and who may know the way in: ask "
+            "the person themself."
+        ) % {"person": name_of(person), "maker": maker}
     return _(
         "Earlier links into the account of %(person)s have ended: whoever made one could have "
         "decided with it. Make a new one on the page People; it takes two operators."
@@ -161,27 +234,6 @@ def _is_of_others(person: User, operator: User) -> bool:
     return not operator.is_superuser and (person.is_superuser or bool(elsewhere.exists()))
 
 
-def confirm_request(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
-    """Confirm a request, which makes the change. Raises ``NotFound, NotAllowed, NotPossible``."""
-    request = _request(change_id, by)
-    four_eyes.confirm(request, seen=request.sha256, by=principal_of(by), via=via)
-    return request
-
-
-def decline_request(change_id: int, *, by: User, via: Surface) -> ChangeRequest:
-    """Decline a request, or withdraw one's own. Raises ``NotFound, NotPossible``."""
-    request = _request(change_id, by)
-    four_eyes.decline(request, by=principal_of(by), via=via)
-    return request
-
-
-def _request(change_id: int, by: User) -> ChangeRequest:
-    request = _of(by, ChangeRequest.objects.filter(kind__in=KINDS)).filter(pk=change_id).first()
-    if request is None:
-        raise NotFound(four_eyes.NO_SUCH_CHANGE)
-    return request
-
-
 # --- as the four-eyes rule calls it ---------------------------------------------------------------
 
 
@@ -191,6 +243,8 @@ def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
     if not rights.is_in_effect(person, *change):
         rights.apply(person, *change)
         _record(request, request.kind, by, via, **request.asker)
+        if request.kind == ChangeKind.ROLE_REVOKED:
+            keep_as_viewer(person, request.tenant, by=by, via=via)
 
 
 def _record(request: ChangeRequest, kind: str, by: Principal, via: Surface, **details: Any) -> None:
@@ -203,5 +257,6 @@ def _record(request: ChangeRequest, kind: str, by: Principal, via: Surface, **de
 
 
 def register() -> None:
-    four_eyes.register(four_eyes.Kind(*EVENTS, _record, _apply, refusal), *KINDS)
+    kind = four_eyes.Kind(*EVENTS, _record, _apply, refusal, ChangeKind.ALONE_READ)
+    four_eyes.register(kind, *KINDS)
     four_eyes.register_check(independence.check_second_operator)

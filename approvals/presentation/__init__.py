@@ -4,9 +4,12 @@ from approvals.presentation.amounts import (
     amount_written,
     number_written,
     reader_locale,
+    slip_in_words,
     span_written,
 )
+from approvals.presentation.decided import decided_in_words, kind_in_words
 from approvals.presentation.details import Detail, details_of
+from approvals.presentation.evidence import Piece, folded_piece, names_of_pdfs, pieces_of
 from approvals.presentation.script_texts import texts_for_scripts
 from approvals.presentation.sentences import (
     in_words,
@@ -24,33 +27,48 @@ from approvals.presentation.states import (
     with_next_step,
 )
 from approvals.presentation.text_files import key_of_file, name_of_file, text_of_file
-from approvals.presentation.times import day_of_month, instant, length, moment, span_of
+from approvals.presentation.times import (
+    day_of_month,
+    instant,
+    length,
+    moment,
+    span_of,
+    to_the_minute,
+)
 
 __all__ = [
     "ENDINGS",
     "LET_GO",
     "Detail",
+    "Piece",
     "amount_written",
     "day_of_month",
+    "decided_in_words",
     "details_of",
+    "folded_piece",
     "in_words",
     "instant",
     "kept_in_words",
     "key_of_file",
+    "kind_in_words",
     "length",
     "moment",
     "name_of_file",
+    "names_of_pdfs",
     "number_written",
     "outcome_label",
+    "pieces_of",
     "reader_locale",
     "refusal_and_hint",
     "refusal_in_words",
     "shown_state",
+    "slip_in_words",
     "span_of",
     "span_written",
     "state_label",
     "state_sentence",
     "text_of_file",
     "texts_for_scripts",
+    "to_the_minute",
     "with_next_step",
 ]

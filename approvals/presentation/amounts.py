@@ -11,10 +11,11 @@ from decimal import Decimal
 
 from babel import Locale, UnknownLocaleError
 from babel.numbers import format_currency, format_decimal
-from django.utils.translation import get_language
+from django.utils.translation import get_language, gettext as _
 
 from approvals.http.preferences import chosen_formats
-from ledger.reporting.usage import Range
+from ledger.models import Transaction
+from ledger.reporting.usage import Range, Slip
 
 
 def amount_written(amount: Decimal, currency: str) -> str:
@@ -55,6 +56,17 @@ def span_written(amounts: Range) -> str:
     """From the low to the high amount; whole ones without decimals: ``€12``."""
     low, high = (_short(amount, amounts.currency) for amount in (amounts.low, amounts.high))
     return f"{low}–{high}"  # noqa: RUF001
+
+
+def slip_in_words(slip: Slip, row: Transaction) -> str:
+    """The number that an agent's words have in place of the amount, and the amount."""
+    text = _("The summary says {number}, the amount is {amount}.")
+    if slip.is_in_reason:
+        text = _("The reason says {number}, the amount is {amount}.")
+    return text.format(
+        number=number_written(slip.number, slip.decimals),
+        amount=amount_written(row.amount or Decimal(0), row.currency),
+    )
 
 
 def _short(amount: Decimal, currency: str) -> str:

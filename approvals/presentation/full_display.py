@@ -17,7 +17,7 @@ from django.utils.crypto import constant_time_compare, salted_hmac
 from django.utils.translation import gettext as _
 
 from a2a.models import Question
-from approvals.presentation import labels
+from approvals.presentation import evidence, labels
 from approvals.presentation.sentences import in_words
 from ledger import principals
 from ledger.errors import NotAllowed, Sentence
@@ -82,7 +82,10 @@ class NotShownInFull(NotAllowed):
 
 def coverage(row: Transaction, surface: str) -> Coverage:
     """The parts of a transaction that the surface leaves out when it is opened there."""
-    shown, limits = _coverage(list(parts_of(row)), surface), SURFACES.get(surface)
+    parts = [*parts_of(row), *(_evidence_of(row) if surface == DESK else ())]
+    shown, limits = _coverage(parts, surface), SURFACES.get(surface)
+    if row.evidence and surface != DESK:
+        shown = Coverage((*shown.missing, Sentence("the evidence")))
     more = len(row.warnings) - limits.warnings_most if limits else 0
     if more <= 0:
         return shown
@@ -113,6 +116,12 @@ def parts_of(row: Transaction) -> Iterator[Part]:
     yield Part(Sentence("the operation key"), row.operation_key)
     if row.stated_reason.strip():
         yield Part(Sentence("the agent's reason"), row.stated_reason)
+
+
+def _evidence_of(row: Transaction) -> Iterator[Part]:
+    """The texts in its evidence. The digest, which the proof is over, covers the files as well."""
+    for piece in evidence.pieces_of(row):
+        yield Part(Sentence("the evidence “{name}”", name=piece.name), piece.text)
 
 
 def parts_of_question(question: Question) -> Iterator[Part]:
@@ -177,11 +186,20 @@ def seconds_shown(row: Transaction, user: User, proof: str) -> float | None:
     return max(0.0, time.time() - int(shown_at) / 1000)
 
 
-def check(row: Transaction, *, via: str, user: User, proof: str = "") -> None:
+def check(
+    row: Transaction, *, via: str, user: User, proof: str = "", has_opened: bool = False
+) -> None:
     """Raises ``NotShownInFull`` unless this surface has shown this person the row in full.
 
-    A decided row passes: the function that decides explains who was faster.
+    ``has_opened``: the person says so of the PDFs, which no page shows. A decided row passes: the
+    function that decides explains who was faster.
     """
+    pdfs = evidence.names_of_pdfs(row)
+    if pdfs and not has_opened and row.state == State.PREPARED:
+        raise NotShownInFull(
+            _("You have not said that you opened {names}.").format(names=", ".join(pdfs)),
+            hint=_("Nothing was decided. Open it on the desk, tick that you read it, then decide."),
+        )
     shown = coverage(row, via)
     if shown.is_complete or row.state != State.PREPARED:
         return

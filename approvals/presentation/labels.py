@@ -8,16 +8,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.text import Truncator
 from django.utils.translation import gettext as _
 
-from a2a.models import Question, QuestionState
+from a2a.models import Question, QuestionState, Task
 from a2a.states import TaskEventKind
 from a2a.wire import reason_and_details
 from approvals.presentation.sentences import in_words
 from ledger.contracts import ConsequenceLevel
+from ledger.foundation.characters import cleaned
 from ledger.models import Event, Transaction
 from ledger.principals import PERMITS, Principal, Surface
-from ledger.states import EventKind
+from ledger.states import EventKind, State
 from ledger.tools import function_in, permit_tool_of, tool_of
 
 EVENT_LABELS: dict[str, str] = {kind: kind.label for kind in (*EventKind, *TaskEventKind)}
@@ -51,7 +53,7 @@ def outcome(row: Transaction) -> str:
     if settled := next(filter(None, map(_settled, reversed(events))), ""):
         return settled
     decisive = [event for event in events if event.kind in DECISIVE]
-    if not decisive:
+    if not decisive or row.state == State.PREPARED:  # an approval may have been withdrawn
         return first_large(in_words(row.get_state_display()))
     event = decisive[-1]
     if event.kind == EventKind.EXPIRED:
@@ -238,6 +240,13 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
+def read(value: Any) -> str:
+    """A single value as people read it."""
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    return value if isinstance(value, str) else plain(value)
+
+
 def _below(path: str, name: str) -> str:
     """The path of a member. A name is quoted if it is empty or could be read as a path."""
     if not name or re.search(r'[.\[\]"]|^\s|\s$|[^\S ]', name):
@@ -254,3 +263,23 @@ def title_of(slug: str) -> str:
     """``refund_customer`` as ``Refund customer``; of a function of the agent's own, its name."""
     words = function_in(slug).replace("_", " ").replace("-", " ").strip()
     return first_large(words)
+
+
+FIRST_WORDS = 80  # characters
+LOOKED_AT = 200  # values of an input, for the first text
+
+
+def first_words(task: Task) -> str:
+    """The beginning of the first text that a task was given; empty if it has none."""
+    waiting, looked_at = [task.input], 0
+    while waiting and looked_at < LOOKED_AT:
+        value = waiting.pop(0)
+        looked_at += 1
+        if isinstance(value, str) and value.strip():
+            words = " ".join(cleaned(value[: 4 * FIRST_WORDS]).split())
+            return Truncator(words).chars(FIRST_WORDS)
+        if isinstance(value, dict):
+            waiting[:0] = [*value.values()][:LOOKED_AT]
+        elif isinstance(value, list):
+            waiting[:0] = value[:LOOKED_AT]
+    return ""

@@ -30,6 +30,8 @@ def texts_for_scripts() -> dict[str, str]:
         "press_enter": _("Enter approves it."),
         "meanwhile": _("Meanwhile: {line}. What you typed is kept."),
         "done_approve": _("Approved."),
+        "undo_offered": _("Approved. Z undoes it for {seconds} seconds."),
+        "undone": _("You withdrew your approval. Nothing was carried out."),
         "done_reject": _("Rejected."),
         "done_resolve": _("Recorded."),
         "done_answer": _("Answered."),

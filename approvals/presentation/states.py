@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.utils import timezone
 from django.utils.translation import gettext as _, gettext_noop
 
 from a2a.models import Task
@@ -58,6 +59,7 @@ BY_ITS_AGENT = {
     State.APPROVED: gettext_noop("Its agent may now carry it out, with a permit."),
     State.COMMITTING: gettext_noop("Its agent is carrying it out."),
 }
+UNDOABLE = gettext_noop("It begins in a few seconds.")
 ACCEPTED = gettext_noop("Its service has accepted it, and is asked until it is done.")
 ENDINGS = {
     Ending.REJECTED: gettext_noop("Rejected by {name}"),
@@ -104,6 +106,9 @@ def outcome_label(row: Transaction) -> str:
 def state_sentence(row: Transaction) -> str:
     if row.is_accepted:
         return _(ACCEPTED)
+    not_before = row.next_attempt_at
+    if row.state == State.APPROVED and not_before is not None and not_before > timezone.now():
+        return _(UNDOABLE)
     by_its_agent = BY_ITS_AGENT.get(State(row.state))
     if by_its_agent and acts_itself(row):
         return _(by_its_agent)

@@ -35,6 +35,15 @@ def _time(at: datetime, kind: str, text: str) -> SafeString:
     )
 
 
+def to_the_minute(at: datetime) -> str:
+    """``21:32`` for a time of today, else ``Fri 14 Nov, 21:32``; with the year if another."""
+    local = timezone.localtime(at)
+    if local.date() != timezone.localdate():
+        return absolute(at)
+    locale = chosen_locale()
+    return format_time(local, "short", locale=locale) if locale else local.strftime("%H:%M")
+
+
 def absolute(at: datetime) -> str:
     """``21:32:54`` for a time of today, else ``Fri 14 Nov, 21:32``; with the year if another."""
     local, today = timezone.localtime(at), timezone.localtime()

@@ -19,6 +19,7 @@ class SlackChange(TextChoices):
     ROUTE_ADDED = "slack_route_added", Sentence("added a Slack route")
     ROUTE_CHANGED = "slack_route_changed", Sentence("changed a Slack route")
     ROUTE_REMOVED = "slack_route_removed", Sentence("removed a Slack route")
+    ROUTE_TRIED = "slack_route_tried", Sentence("tried a Slack route")
 
 
 # What the person hears whose account it concerns, by who did it.

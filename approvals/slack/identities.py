@@ -178,7 +178,13 @@ def unlink_account(user: User, workspace: SlackWorkspace, *, by: Principal, via:
 
 
 def propose_link(
-    user: User, workspace: SlackWorkspace, slack_user_id: str, home_team_id: str, *, by: Principal
+    user: User,
+    workspace: SlackWorkspace,
+    slack_user_id: str,
+    home_team_id: str,
+    *,
+    by: Principal,
+    via: Surface,
 ) -> SlackLinkRequest:
     """Send a one-time link to the Slack user whom an operator proposes for this person.
 
@@ -192,7 +198,7 @@ def propose_link(
             user,
             SlackChange.LINK_ASKED,
             by=by,
-            via=Surface.ADMIN,
+            via=via,
             also_owed=[(CHANNEL, str(request.pk))],
             slack_user=slack_user_id,
             workspace=workspace.name,

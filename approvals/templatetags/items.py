@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from django import template
@@ -15,6 +17,8 @@ from a2a.states import TaskEventKind, TaskState
 from approvals.desk import error_in_words, managers_in_words
 from approvals.presentation import (
     Detail,
+    Piece,
+    folded_piece,
     full_display,
     kept_in_words,
     key_of_file,
@@ -30,8 +34,11 @@ from ledger.models import Decision, Event, Transaction, Verdict
 from ledger.states import Ending, EventKind, State
 from ledger.tools import is_for_agent
 
+AMBIGUOUS = frozenset({"true", "false", "null", "yes", "no"})
+MOST_ROWS = 40  # of data that is shown as a table
 register = template.Library()
 register.filter("in_title", labels.title_of)
+register.filter("first_words", labels.first_words)
 register.filter("error_in_words", error_in_words)
 register.filter("risk_words", labels.risk_words)
 register.filter("where_it_runs", labels.where_it_runs)
@@ -44,6 +51,38 @@ register.filter("outcome_words", outcome_label)
 register.filter("length_of_time", length)
 register.filter("kept_in_words", kept_in_words)
 register.filter("key_of_file", key_of_file)
+
+
+@register.filter
+def rows_of(data: Any) -> list[tuple[str, str]]:
+    """Every value in an object with its name; none if it is no object, or a large one."""
+    if not isinstance(data, dict) or not data:
+        return []
+    rows = list(islice(labels.leaves(data), MOST_ROWS + 1))
+    if len(rows) > MOST_ROWS or any(_is_ambiguous(value) for _name, value in rows):
+        return []
+    return [(name, labels.read(value)) for name, value in rows]
+
+
+def _is_ambiguous(value: Any) -> bool:
+    """True for what reads as something else without the quotes and brackets of JSON."""
+    if isinstance(value, str):
+        return not value.strip() or value in AMBIGUOUS or value[0] in "[{" or _is_number(value)
+    return isinstance(value, bool | list | dict) or value is None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+@register.filter
+def in_titles(names: Iterable[str]) -> str:
+    return ", ".join(map(labels.title_of, names))
+
 
 VERDICT_OF = {
     EventKind.APPROVAL_RECORDED: Verdict.APPROVE,
@@ -80,6 +119,14 @@ def details_folded(details: list[Detail], is_whole: bool) -> list[Detail]:
         )
         left -= len(detail.values)
     return kept
+
+
+@register.filter
+def evidence_shown(pieces: list[Piece], is_whole: bool) -> list[Piece]:
+    """The pieces as a folded page shows them: in full, or where they are long their beginning."""
+    return [
+        folded_piece(piece) if not is_whole and is_cut(piece.text) else piece for piece in pieces
+    ]
 
 
 @register.filter

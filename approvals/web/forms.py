@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from django import forms
+from django.contrib.auth.models import User
 from django.db.models import TextChoices
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _, gettext_lazy
@@ -14,8 +16,11 @@ from a2a.states import TaskState
 from approvals.desk import ANSWERERS
 from approvals.desk.inbox import Filters
 from approvals.desk.policies import OUTCOMES
+from approvals.people import accounts
 from ledger.contracts import RiskLevel
+from ledger.foundation.characters import lookalikes, unsafe_in
 from ledger.models import ReviewVerdict
+from ledger.reporting.usage import KINDS
 from ledger.states import State
 
 HOUR, DAY = 3600, 86_400
@@ -46,6 +51,8 @@ class ApproveForm(forms.Form):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     typed = forms.CharField(required=False, max_length=200)
     shown = forms.CharField(required=False, max_length=100)
+    opened = forms.BooleanField(required=False)
+    reason = ReasonField(required=False, max_length=2000)
 
 
 class RejectForm(forms.Form):
@@ -113,6 +120,10 @@ class TaskListForm(forms.Form):
     before = forms.UUIDField(required=False)
 
 
+TERMS = ("tool", "risk", "agent")
+TERM = re.compile(rf"(?<!\S)(?P<name>{'|'.join(TERMS)}):(?P<value>\S+)", re.IGNORECASE)
+
+
 class FilterForm(forms.Form):
     q = forms.CharField(required=False, max_length=200)
     tool = forms.CharField(required=False, max_length=100)
@@ -120,16 +131,65 @@ class FilterForm(forms.Form):
     agent = forms.CharField(required=False, max_length=150)
 
     def filters(self) -> Filters:
-        """The filters of the request; an invalid one counts as not set."""
+        """The filters of the request; an invalid one counts as not set.
+
+        ``tool:``, ``risk:`` and ``agent:`` in the search are filters, too.
+        """
         self.is_valid()
-        values: dict[str, Any] = self.cleaned_data
-        return Filters(**{name: values.get(name) or "" for name in ("q", "tool", "risk", "agent")})
+        values = {name: self.cleaned_data.get(name) or "" for name in ("q", *TERMS)}
+        for term in TERM.finditer(values["q"]):
+            name, value = term["name"].lower(), term["value"]
+            values[name] = values[name] or (value.upper() if name == "risk" else value)
+        return Filters(**{**values, "q": TERM.sub("", values["q"]).strip()})
+
+
+def without_term(q: str, name: str) -> str:
+    """The search without the filter that stands in it as ``name:value``."""
+    return TERM.sub(lambda term: "" if term["name"].lower() == name else term[0], q).strip()
+
+
+ENDED = "ended"
+ANY = "any"  # outcome, also none yet
+DAYS = (1, 7, 30)
 
 
 class HistoryForm(FilterForm):
     state = forms.ChoiceField(
-        required=False, choices=[("", gettext_lazy("Any outcome")), *in_words_of(State)]
+        required=False,
+        choices=[
+            ("", gettext_lazy("Decided")),
+            (ENDED, gettext_lazy("Ended")),
+            (ANY, gettext_lazy("What waits, too")),
+            *in_words_of(State),
+        ],
     )
     before = forms.UUIDField(required=False)
     since = forms.DateField(required=False)
     until = forms.DateField(required=False)
+    # The last so many days, today included; where no day is named.
+    days = forms.TypedChoiceField(
+        required=False, coerce=int, empty_value=None, choices=[(days, "") for days in DAYS]
+    )
+    decided_since = forms.DateTimeField(required=False)
+    # Only of what was decided since a moment: by itself it would be searched for without end.
+    decided = forms.ChoiceField(required=False, choices=[(str(kind), "") for kind in KINDS])
+
+
+class ProfileForm(forms.ModelForm):  # type: ignore[type-arg]
+    class Meta:
+        model = User
+        fields = ("first_name", "last_name")
+        labels = {
+            "first_name": gettext_lazy("First name"),
+            "last_name": gettext_lazy("Last name"),
+        }
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse the name of a colleague: people know by name who signed off."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        name = " ".join(filter(None, (cleaned.get("first_name"), cleaned.get("last_name"))))
+        if name and accounts.is_name_of_another(self.instance, name):
+            raise forms.ValidationError(_("Somebody else here has this name."))
+        if unsafe_in(name) or lookalikes([name]):
+            raise forms.ValidationError(_("This name could be read as another one."))
+        return cleaned

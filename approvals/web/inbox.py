@@ -1,11 +1,13 @@
-"""The inbox, its live rows, the tools, and the error pages."""
+"""The inbox, its live rows, and the error pages."""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
+from datetime import UTC, timedelta
+from typing import Any, cast
+from urllib.parse import urlencode
 
 from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
 from django.http import (
     HttpRequest,
     HttpResponse,
@@ -17,22 +19,24 @@ from django.utils.cache import patch_vary_headers
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_GET, require_safe
 
-from approvals.desk import MINE, either_of, holders_of, inbox, voters_of
-from approvals.models import Role
+from approvals.desk import MINE, either_of, holders_of, inbox, stopped_among, voters_of
+from approvals.http.visits import absence_is_told
+from approvals.models import Role, ViewPlace
 from approvals.people import name_of
+from approvals.presentation import decided_in_words, to_the_minute
 from approvals.web.account import notifications
+from approvals.web.account.saved_views import views_context
+from approvals.web.first_day import first_day_of
 from approvals.web.forms import (
     FilterForm,
 )
 from approvals.web.item.transactions import item_context, with_history
 from approvals.web.listing import list_context
-from approvals.web.requests import tenants_of_request, viewer_of, wants_fragment
+from approvals.web.requests import brakes_of, tenants_of_request, viewer_of, wants_fragment
 from approvals.web.tasks.tasks import question_context
-from ledger.api import describe, describe_readonly
 from ledger.api.http import problem
 from ledger.models import Event, Transaction, id_or_none
-from ledger.reporting.usage import usage_of_tools
-from ledger.tools import readonly_tools_of, tools_of
+from ledger.reporting.usage import count_decided
 
 MOST_CHANGED = 200  # rows that are fetched one by one; beyond them the whole list
 CATCH_UP = timedelta(minutes=2)  # a longer gap is not read from the events
@@ -65,8 +69,27 @@ def inbox_page(request: HttpRequest) -> HttpResponse:
             decided_at__isnull=False
         )
         context["last_decided"] = ended.prefetch_related("events").order_by("-pk").first()
+        context["first_day"] = first_day_of(request)
     context["offers_notifications"] = notifications.is_to_be_offered(request)
+    context |= views_context(request, ViewPlace.INBOX)
+    context["away"] = _away_line(request)
     return render(request, "desk/inbox.html", context)
+
+
+def _away_line(request: HttpRequest) -> dict[str, Any] | None:
+    """Numbers of what was decided while the person was away; told once."""
+    since = getattr(request, "away_since", None)
+    if since is None or request.method != "GET":
+        return None
+    parts = decided_in_words(count_decided(tenants_of_request(request), since))
+    absence_is_told(cast(User, request.user).pk)
+    if not parts:
+        return None
+    moment = {"decided_since": since.astimezone(UTC).isoformat(timespec="microseconds")}
+    links = [
+        (urlencode({**moment, "decided": kind} if kind else moment), text) for kind, text in parts
+    ]
+    return {"since": to_the_minute(since), "links": links}
 
 
 def inbox_view(request: HttpRequest) -> HttpResponse:
@@ -102,8 +125,10 @@ def rows(request: HttpRequest) -> HttpResponse:
         ids += missed
     change = inbox.changed(ids, viewer, filters, timezone.now())
     context = {"rows": change.entries, "has_hidden": change.has_hidden, "filters": filters}
-    voters = voters_of(entry.tx for entry in change.entries if entry.tx)
-    return render(request, "desk/_rows.html", context | {"voters": voters, "viewer": viewer})
+    rows = [entry.tx for entry in change.entries if entry.tx]
+    stopped = stopped_among(rows, brakes_of(request))
+    context |= {"voters": voters_of(rows), "stopped": stopped, "viewer": viewer}
+    return render(request, "desk/_rows.html", context)
 
 
 def _changed_since(text: str, tenants: frozenset[str]) -> list[Any] | None:
@@ -119,28 +144,6 @@ def _changed_since(text: str, tenants: frozenset[str]) -> list[Any] | None:
         events.order_by().values_list("subject", flat=True).distinct()[: MOST_CHANGED + 1]
     )
     return subjects if len(subjects) <= MOST_CHANGED else None
-
-
-@login_required
-@require_safe
-def tools(request: HttpRequest) -> HttpResponse:
-    usage = usage_of_tools(tenants_of_request(request))
-    cards = [
-        {
-            **describe(tool),
-            "contract": tool.contract,
-            "runs_at": tool.runs_at,
-            "asked_over": tool.asked_over,
-            "permit_for": tool.permit_for,
-            "usage": usage.get(name),
-        }
-        for name, tool in sorted(tools_of(tenants_of_request(request)).items())
-    ]
-    readonly = readonly_tools_of(tenants_of_request(request))
-    looking = [
-        {**describe_readonly(tool), "runs_at": tool.runs_at} for _, tool in sorted(readonly.items())
-    ]
-    return render(request, "desk/tools.html", {"cards": cards, "looking": looking})
 
 
 def forbidden(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
-from approvals.desk import inbox, voters_of
-from approvals.desk.inbox import MOST_ROWS
-from approvals.web.forms import FilterForm
-from approvals.web.requests import viewer_of, waiting_count
+from approvals.desk import Viewer, inbox, stopped_among, voters_of
+from approvals.desk.inbox import MOST_ROWS, Filters
+from approvals.web.forms import RISKS, FilterForm, without_term
+from approvals.web.record.pending import sentence_of
+from approvals.web.requests import brakes_of, counts_of, viewer_of
 from ledger.tools import tools_of
 
 
@@ -25,19 +28,49 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
     listing = inbox.waiting(viewer, filters, now, after=after, most=most)
     shown = sum(listing.total.values())
     return {
-        "groups": inbox.grouped(listing, 0 if filters.is_set else waiting_count(request)),
+        "groups": inbox.grouped(listing, 0 if filters.is_set else counts_of(request).rows),
+        **({} if after or filters.is_set else _checks(request, viewer)),
+        "chips": list(_chips(request, filters, _agent_name(listing, filters.agent))),
         "listing": listing,
         "shown": shown,
         "is_cut": shown >= MOST_ROWS,
         "lapsed": sum(entry.is_lapsed for entry in listing.entries),
         "voters": voters_of(entry.tx for entry in listing.entries if entry.tx),
+        "stopped": stopped_among(
+            (entry.tx for entry in listing.entries if entry.tx), brakes_of(request)
+        ),
         "viewer": viewer,
-        "agent_name": _agent_name(listing, filters.agent),
         "all_waiting": inbox.count_all(viewer) if not shown and filters.is_set else shown,
         "filters": filters,
         "form": form,
         "tool_names": sorted(tools_of(viewer.tenants)),
     }
+
+
+def _checks(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
+    """Changes and samples for a second pair of eyes, as rows of the list."""
+    listed = inbox.changes(viewer)[: inbox.MOST_CHANGES]
+    return {
+        "pending_changes": [(change, sentence_of(change)) for change in listed],
+        "more_changes": max(0, counts_of(request).changes - inbox.MOST_CHANGES),
+        "samples": inbox.samples(viewer),
+    }
+
+
+def _chips(request: HttpRequest, filters: Filters, agent: str) -> Iterator[tuple[str, str]]:
+    """Each filter that is set, in words, and the query of the list without it."""
+    named = {
+        "tool": _("questions") if filters.tool == inbox.ONLY_QUESTIONS else filters.tool,
+        "risk": str(dict(RISKS).get(filters.risk, "")),
+        "agent": agent,
+    }
+    for name, text in named.items():
+        if text:
+            rest = request.GET.copy()
+            for other in (name, "after", "n"):
+                rest.pop(other, None)
+            rest["q"] = without_term(rest.get("q", ""), name)
+            yield text, rest.urlencode()
 
 
 def _most(number: str) -> int:

@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone, translation
 
-from approvals.desk import Viewer, inbox, voters_of
+from approvals.desk import Viewer, inbox, standing_for, stopped_among, voters_of
 from approvals.http.preferences import TIME_ZONE_COOKIE, formats_of, zone_named
 from approvals.models import Preferences
 from approvals.web.open_sessions import OpenSession
@@ -86,8 +86,11 @@ def rows_for(reader: Reader, subjects: Collection[str], desks: int) -> Rows:
             "has_hidden": change.has_hidden,
             "filters": inbox.Filters(),
             "voters": voters_of(entry.tx for entry in change.entries if entry.tx),
+            "stopped": stopped_among(
+                (entry.tx for entry in change.entries if entry.tx), standing_for(reader.tenants)
+            ),
             "viewer": viewer,
-            "waiting_count": inbox.count(viewer),
+            "counts": inbox.counts(viewer),
             "now": now,
             "refresh_after": max(LEAST_PAUSE_S, round(desks * PAUSE_OF_A_DESK_S)),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -11,16 +12,16 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from approvals.desk import Viewer, inbox
+from approvals.desk import Viewer, inbox, may_lift, scope_in_words, standing_for
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notice_text, notices_for, principal_of
 from approvals.presentation import texts_for_scripts
+from approvals.web import places
 from ledger import workers
-from ledger.models import RegisteredTool, Review
+from ledger.models import Brake, RegisteredTool
 
-MOST_NOTICES = 5
-MOST_REVIEWS = 100  # that are counted
+MOST_NAMES = 5  # of held tools
 SILENT_S = 10.0  # another sweeper takes over within 5 s
 
 
@@ -40,13 +41,22 @@ def viewer_of(request: HttpRequest) -> Viewer:
     return Viewer(principal, roles_of_request(request), tenants_of_request(request))
 
 
-def waiting_count(request: HttpRequest) -> int:
-    """The number in the badge, counted once for each request."""
-    counted: int | None = getattr(request, "waiting_count", None)
+def counts_of(request: HttpRequest) -> inbox.Counts:
+    """The numbers behind the badge, counted once for each request."""
+    counted: inbox.Counts | None = getattr(request, "inbox_counts", None)
     if counted is None:
-        counted = inbox.count(viewer_of(request))
-        request.waiting_count = counted  # type: ignore[attr-defined]
+        counted = inbox.counts(viewer_of(request))
+        request.inbox_counts = counted  # type: ignore[attr-defined]
     return counted
+
+
+def brakes_of(request: HttpRequest) -> list[Brake]:
+    """The brakes that stand in the tenants of this person, read once for each request."""
+    standing: list[Brake] | None = getattr(request, "standing_brakes", None)
+    if standing is None:
+        standing = standing_for(tenants_of_request(request))
+        request.standing_brakes = standing  # type: ignore[attr-defined]
+    return standing
 
 
 def wants_fragment(request: HttpRequest) -> bool:
@@ -61,23 +71,43 @@ def _sweeper_silent() -> float:
     return silent if silent > SILENT_S else 0.0
 
 
-def _notices(person: Any) -> list[dict[str, Any]]:
-    return [
-        {"pk": notice.pk, "at": notice.event.at, "text": notice_text(notice.event, person)}
-        for notice in notices_for(person).order_by("-pk")[:MOST_NOTICES]
-    ]
+def _notice(request: HttpRequest, person: Any) -> dict[str, Any] | None:
+    """The newest notice. What a person did themselves is told on the page of their account only."""
+    rows = notices_for(person).order_by("-pk")
+    if not _page_of(request).startswith("desk:account"):
+        rows = rows.exclude(event__principal=str(principal_of(person)))
+    notice = rows.first()
+    if notice is None:
+        return None
+    return {
+        "pk": notice.pk,
+        "at": notice.event.at,
+        "text": notice_text(notice.event, person),
+    }
 
 
-def _reviews_waiting(roles: Roles) -> int:
-    """The number that waits for this person's review, counted up to ``MOST_REVIEWS``."""
-    tenants = [tenant for tenant, names in roles.items() if Role.APPROVER in names]
-    return Review.objects.waiting(tenants)[:MOST_REVIEWS].count() if tenants else 0
+def _page_of(request: HttpRequest) -> str:
+    """The name of the page's URL, as ``desk:inbox``."""
+    return request.resolver_match.view_name if request.resolver_match else ""
 
 
 def _held_tools(roles: Roles) -> list[RegisteredTool]:
     """The tools that wait for an operator to look at what their owners changed."""
     tenants = [tenant for tenant, names in roles.items() if Role.OPERATOR in names]
-    return list(RegisteredTool.objects.held().filter(tenant__in=tenants)[:MOST_NOTICES])
+    return list(RegisteredTool.objects.held().filter(tenant__in=tenants)[:MOST_NAMES])
+
+
+def _brakes(request: HttpRequest, person: Any) -> list[dict[str, Any]]:
+    """The brakes in the tenants of this person, and whether they may lift each."""
+    principal, roles = str(principal_of(person)), roles_of_request(request)
+    return [
+        {
+            "brake": brake,
+            "what": scope_in_words(brake),
+            "may_lift": may_lift(brake, principal, roles, is_superuser=person.is_superuser),
+        }
+        for brake in brakes_of(request)
+    ]
 
 
 def desk(request: HttpRequest) -> dict[str, Any]:
@@ -90,20 +120,33 @@ def desk(request: HttpRequest) -> dict[str, Any]:
         "words": texts_for_scripts,
     }
     if request.user.is_authenticated:
-        person = request.user
-        # Lazy: the admin's pages do not show these, nor does a part of a page.
-        context["notices"] = SimpleLazyObject(lambda: _notices(person))
-        is_installed = apps.is_installed("approvals.slack")
-        context["has_slack"] = is_installed and bool(settings.SLACK_BOT_TOKENS)
-        context["waiting_count"] = SimpleLazyObject(lambda: waiting_count(request))
-        roles = roles_of_request(request)
-        context["has_role"] = bool(roles)
-        context["reviews_waiting"] = SimpleLazyObject(lambda: _reviews_waiting(roles))
-        managers = {Role.APPROVER, Role.OPERATOR}
-        context["has_insight"] = apps.is_installed("approvals.insight")
-        context["is_manager"] = any(managers & set(names) for names in roles.values())
-        context["is_operator"] = any(Role.OPERATOR in names for names in roles.values())
-        if context["is_operator"]:
-            context["sweeper_silent"] = _sweeper_silent
-            context["held_tools"] = SimpleLazyObject(lambda: _held_tools(roles))
+        context |= _of_person(request)
     return context
+
+
+def _of_person(request: HttpRequest) -> dict[str, Any]:
+    """Lazy: the admin's pages do not show these, nor does a part of a page."""
+    person, roles = request.user, roles_of_request(request)
+    names = {name for of_tenant in roles.values() for name in of_tenant}
+    context: dict[str, Any] = {
+        "brakes": SimpleLazyObject(lambda: _brakes(request, person)),
+        "account_notice": SimpleLazyObject(lambda: _notice(request, person)),
+        "has_slack": apps.is_installed("approvals.slack") and bool(settings.SLACK_BOT_TOKENS),
+        "counts": SimpleLazyObject(lambda: counts_of(request)),
+        "waiting_count": SimpleLazyObject(lambda: counts_of(request).total),
+        "has_role": bool(roles),
+        "is_manager": bool(names & {Role.APPROVER, Role.OPERATOR}),
+        "is_operator": Role.OPERATOR in names,
+        "places": SimpleLazyObject(lambda: _places(request, names)),
+    }
+    if context["is_operator"]:
+        context["sweeper_silent"] = _sweeper_silent
+        context["held_tools"] = SimpleLazyObject(lambda: _held_tools(roles))
+    return context
+
+
+def _places(request: HttpRequest, roles: Collection[str]) -> list[places.ShownPlace]:
+    person: Any = request.user
+    kinds = {*roles, *(["staff"] * person.is_staff), *(["superuser"] * person.is_superuser)}
+    has_insight = apps.is_installed("approvals.insight")
+    return places.places_of(kinds, _page_of(request), has_insight=has_insight)

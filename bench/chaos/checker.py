@@ -16,6 +16,7 @@ WITH_EFFECT = {"committed", "compensating", "compensated"}
 # The events that an acknowledged verdict has left, by the verdict.
 EVENTS_OF = {
     "approve": {"approval_recorded", "approved"},
+    "undo": {"approval_withdrawn"},
     "reject": {"rejected"},
     "cancel": {"canceled"},
     "compensate": {"compensation_started"},

@@ -110,6 +110,14 @@ MUTANTS = (
         "everything has ended or is in doubt for a reason",
     ),
     Mutant(
+        "what can still be undone is claimed",
+        "ledger/execution/claims.py",
+        "for_workers.without_late_receipt_of_operation().past_not_before()",
+        "for_workers.without_late_receipt_of_operation()",
+        scenes.a_late_signal_meets_a_new_approval,
+        "the ledger is whole",
+    ),
+    Mutant(
         "a refused webhook counts as sent",
         "ledger/delivery/couriers.py",
         "self._failed.append((parcel.delivery, failure))",

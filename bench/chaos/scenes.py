@@ -153,6 +153,31 @@ def a_worker_stands_still_before_its_look(stage: Stage) -> None:
             worker.kill()
 
 
+def a_late_signal_meets_a_new_approval(stage: Stage) -> None:
+    """The signal of an approval that was undone reaches the claim when it is approved again."""
+    transfer = stage.propose("transfer")
+    workers = stage.here.of_kind("worker")
+    for worker in workers:
+        worker.restart(**{STAND_AT: "before claim"})
+    stage.decide("approve", transfer)
+    stage.decide("undo", transfer)
+    stopped: list[int] = []
+
+    def stands_still() -> bool:
+        stopped[:] = [pid for worker in workers for pid in worker.pids() if is_frozen(pid)]
+        return bool(stopped)
+
+    with stage.fault(STOOD_STILL, SOON_S):
+        until(stands_still, SOON_S, "a worker is about to claim")
+        stage.decide("approve", transfer)
+        for pid in stopped:
+            thaw(pid)
+    for worker in workers:
+        worker.extra = {}
+        if not set(stopped) & set(worker.pids()):  # it would stand still at its own claim
+            worker.kill()
+
+
 def postgres_dies_after_an_answer(stage: Stage) -> None:
     transfer = stage.propose("transfer")
     with stage.fault("PostgreSQL killed", 1):

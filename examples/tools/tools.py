@@ -24,12 +24,15 @@ from pydantic import Field
 from examples.tools import goodwill  # noqa: F401  (declares a tool that a supervisor decides)
 from examples.tools.provider import Refused, execute, provider_may_refuse, read, segment, send
 from ledger.contracts import Context, NothingHappened, Plan, readonly, transactional
+from ledger.contracts.evidence import Difference
 
 Name = Annotated[str, Field(min_length=1, max_length=120)]
 Amount = Annotated[Decimal, Field(gt=0, max_digits=14, decimal_places=3)]
 Currency = Annotated[str, Field(pattern=r"^([A-Z]{3})?$")]
 Customer = Annotated[str, Field(max_length=120)]
 Reason = Annotated[str, Field(min_length=1, max_length=200)]
+# Of high risk from here on; in any other currency every refund is.
+LARGE_REFUND = {"EUR": 100, "USD": 100, "GBP": 90, "CHF": 100, "JPY": 15_000}
 
 
 def money(amount: Decimal | str, currency: str) -> str:
@@ -45,9 +48,12 @@ def money(amount: Decimal | str, currency: str) -> str:
     # What makes two requests the same refund. Without the amount: correcting it must not pay twice.
     operation_key="refund:{tenant}:{payment_id}:{reason}",
     receipt="refund_id",
-    risk_level="HIGH",
+    # Of a small one. The plan says when it is more.
+    risk_level="MEDIUM",
     required_approver="HUMAN",
     consequence_level="COMPENSABLE",
+    # A tenant's rules may let small ones pass.
+    floor="NONE",
     timeout=timedelta(seconds=10),
     # The provider promises it: requests with the same Idempotency-Key make one refund.
     retry_safe=True,
@@ -57,9 +63,9 @@ def money(amount: Decimal | str, currency: str) -> str:
     subject="customer",
 )
 def refund_customer(
-    payment_id: Name,
-    amount: Amount,
-    reason: Reason,
+    payment_id: Annotated[Name, Field(examples=["pay_2042"])],
+    amount: Annotated[Amount, Field(examples=["5.00"])],
+    reason: Annotated[Reason, Field(examples=["damaged"])],
     context: Context,
     currency: Currency = "",
     customer: Customer = "",
@@ -109,6 +115,7 @@ def _plan_refund(
         warnings=warnings,
         amount=amount,
         currency=paid_in,
+        risk_level="HIGH" if amount >= LARGE_REFUND.get(paid_in, 0) else "MEDIUM",
         # With all filled in: the approver sees these arguments, and they are carried out.
         arguments={
             "payment_id": payment_id,
@@ -327,6 +334,29 @@ def _plan_termination(instance_id: str, context: Context) -> Plan:
         f"Terminate {instance['name']} ({instance_id}, {instance['size']}, {instance['region']}) "
         "and delete its disks",
         warnings=warnings,
+        # What people look at beside the summary; the digest that they sign covers it.
+        evidence=[
+            Difference(
+                f"Inventory of {instance['region']}",
+                _inventory(instance, state="running", disks="attached"),
+                _inventory(instance | {"connections": 0}, state="terminated", disks="deleted"),
+            )
+        ],
+    )
+
+
+def _inventory(instance: dict[str, Any], *, state: str, disks: str) -> str:
+    """The entry of an instance, line by line."""
+    return "\n".join(
+        (
+            f"{instance['name']}:",
+            f"  id: {instance['id']}",
+            f"  size: {instance['size']}",
+            f"  stage: {instance['stage']}",
+            f"  state: {state}",
+            f"  disks: {disks}",
+            f"  open connections: {instance['connections']}",
+        )
     )
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ledger.admin import agents, owners, transactions
+from ledger.admin import transactions
 
-__all__ = ["agents", "owners", "transactions"]
+__all__ = ["transactions"]

@@ -3,55 +3,42 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from operator import attrgetter
 from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
-from django.contrib.admin import ModelAdmin, RelatedFieldListFilter, SimpleListFilter
+from django.contrib.admin import ModelAdmin, SimpleListFilter
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import capfirst
+from django.utils.translation import gettext, gettext_lazy
 
-from ledger import contracts
+from ledger import contracts, principals
+from ledger.admin.names import (
+    COLUMNS as COLUMNS,
+    WordedChoices as WordedChoices,
+    name_rows as name_rows,
+    worded as worded,
+)
+from ledger.admin.paging import COUNTED as COUNTED, BoundedPaginator as BoundedPaginator
 from ledger.foundation.characters import without_nul
-from ledger.models import Agent
-from ledger.models.agents import Tenant
+from ledger.principals import Principal, Surface
 from ledger.tools import tools_of
 
-COUNTED = 1_000  # rows that a list counts and pages through; a longer one has to be narrowed down
+VIA = Surface.ADMIN
 MOST_FOUND = 1_000  # rows that one search finds at most
 
 
 def tenants_of(request: HttpRequest) -> frozenset[str]:
     """The tenants of the signed-in person; none where the middleware did not set them."""
     return frozenset(getattr(request, "tenants", ()))
-
-
-class BoundedPaginator(Paginator):
-    """Counts no further than ``COUNTED``: to count a million rows takes a second, on every page."""
-
-    counted_by: Sequence[str] = ("-pk",)  # an order; without one PostgreSQL may read any rows
-
-    @cached_property
-    def _counted(self) -> int:
-        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
-        return rows.order_by(*self.counted_by)[: COUNTED + 1].count()
-
-    @property
-    def has_more(self) -> bool:
-        return self._counted > COUNTED
-
-    @cached_property
-    def count(self) -> int:
-        return min(self._counted, COUNTED)
 
 
 class StrictLookups(ModelAdmin):
@@ -93,43 +80,7 @@ def _lookups_of(model: type[models.Model], offered: Any) -> set[str]:
     return {path, f"{path}__exact", f"{path}__in", f"{name}__isnull"}
 
 
-class TenantFilter(RelatedFieldListFilter):
-    """Offers the reader's tenants."""
-
-    def field_choices(
-        self, field: Any, request: HttpRequest, model_admin: Any
-    ) -> list[tuple[str, Any]]:
-        own = tenants_of(request)
-        return [
-            (slug, label)
-            for slug, label in super().field_choices(field, request, model_admin)
-            if slug in own
-        ]
-
-
-class OwnChoices:
-    """Foreign keys offer what is of the reader's own tenants."""
-
-    def choices_of(self, related: type[models.Model], request: HttpRequest) -> QuerySet[Any] | None:
-        """Rows that a foreign key to this model offers; ``None`` for all rows."""
-        if related is Tenant:
-            return Tenant.objects.filter(slug__in=tenants_of(request))
-        if related is Agent:
-            return Agent.objects.filter(tenant__in=tenants_of(request))
-        return None
-
-    def formfield_for_foreignkey(
-        self, db_field: models.ForeignKey[Any, Any], request: HttpRequest, **kwargs: Any
-    ) -> Any:
-        choices = self.choices_of(db_field.related_model, request)
-        if choices is not None:
-            kwargs["queryset"] = choices
-        return super().formfield_for_foreignkey(  # type: ignore[misc]
-            db_field, request, **kwargs
-        )
-
-
-class TenantAdmin(OwnChoices, StrictLookups):
+class TenantAdmin(StrictLookups):
     """Lists rows of the reader's tenants; no rows if those are not known."""
 
     tenant_path = "tenant"
@@ -140,6 +91,7 @@ class TenantAdmin(OwnChoices, StrictLookups):
     list_per_page = 50
     list_max_show_all = 200
     ordering: ClassVar[tuple[str, ...]] = ("-pk",)
+    # The first three columns of a list are those that a phone shows.
     sortable_by: ClassVar[tuple[str, ...]] = ()  # any other order would sort a million rows
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
@@ -194,7 +146,8 @@ class SearchedByIndex(TenantAdmin):
 class ToolFilter(SimpleListFilter):
     """The tools that are declared; a DISTINCT over the table would read all of it."""
 
-    title = parameter_name = "tool"
+    title = gettext_lazy("tool")
+    parameter_name = "tool"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(name, name) for name in sorted(tools_of(tenants_of(request)))]
@@ -206,11 +159,14 @@ class ToolFilter(SimpleListFilter):
 class RetentionFilter(SimpleListFilter):
     """Filter by what operators hold back, and what was erased."""
 
-    title = "retention"
+    title = gettext_lazy("retention")
     parameter_name = "retention"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [("held", "under a legal hold"), ("erased", "content erased")]
+        return [
+            ("held", gettext("under a legal hold")),
+            ("erased", gettext("content erased")),
+        ]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         column = {"held": "legal_hold_at", "erased": "content_erased_at"}.get(self.value() or "")
@@ -235,7 +191,7 @@ def pretty(value: Any) -> SafeString | str:
     return format_html('<pre class="json">{}</pre>', text)
 
 
-def as_json(column: str, label: str) -> Any:
+def as_json(column: str, label: Any) -> Any:
     @admin.display(description=label)
     def shown(self: Any, row: models.Model) -> SafeString | str:
         return pretty(attrgetter(column)(row))
@@ -243,14 +199,9 @@ def as_json(column: str, label: str) -> Any:
     return shown
 
 
-def related(column: str, label: str) -> Any:
-    """A column of a related row: ``watched.error``."""
-
-    @admin.display(description=label)
-    def shown(self: Any, row: models.Model) -> Any:
-        return attrgetter(column)(row)
-
-    return shown
+def to_the_desk(address: str) -> SafeString:
+    """The column from a row to its page on the desk."""
+    return format_html('<a href="{}">{}</a>', address, gettext("On the desk"))
 
 
 def link_to(transaction_id: UUID | None) -> SafeString | str:
@@ -258,3 +209,8 @@ def link_to(transaction_id: UUID | None) -> SafeString | str:
         return ""
     address = reverse("admin:ledger_transaction_change", args=[transaction_id])
     return format_html('<a href="{}">{}</a>', address, transaction_id.hex[-8:])
+
+
+def principal_of(request: HttpRequest) -> Principal:
+    person: Any = request.user
+    return principals.user(person.pk, person.get_full_name() or person.get_username())

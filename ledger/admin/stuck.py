@@ -10,6 +10,7 @@ from django.contrib.admin import SimpleListFilter
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
+from django.utils.translation import gettext_lazy
 
 from ledger.models import Delivery, DeliveryState, Event
 from ledger.states import AT_WORK, EventKind, State
@@ -42,22 +43,22 @@ def _given_up() -> Q:
     return Q(pk__in=subjects)
 
 
-STUCK: dict[str, tuple[str, Callable[[], Q]]] = {
-    "late": ("late", _late),
-    "lease": ("lease ran out", _lease_ran_out),
-    "doubt": ("in doubt > 5 min", _long_in_doubt),
-    "rollback": ("rolling back > 1 min", _long_rolling_back),
-    "given_up": ("given up deliveries", _given_up),
+STUCK: dict[str, tuple[Any, Callable[[], Q]]] = {
+    "late": (gettext_lazy("expired, and not ended"), _late),
+    "lease": (gettext_lazy("lease ran out"), _lease_ran_out),
+    "doubt": (gettext_lazy("in doubt > 5 min"), _long_in_doubt),
+    "rollback": (gettext_lazy("rolling back > 1 min"), _long_rolling_back),
+    "given_up": (gettext_lazy("a delivery was given up"), _given_up),
 }
 
 
 class StuckFilter(SimpleListFilter):
     """Filter by what is late, or at work for longer than it should be, by the database's clock."""
 
-    title = "stuck"
+    title = gettext_lazy("delay")
     parameter_name = "stuck"
 
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, Any]]:
         return [(name, label) for name, (label, _) in STUCK.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:

@@ -15,6 +15,7 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.timezone import localtime
+from django.utils.translation import gettext_lazy as _, ngettext, pgettext_lazy
 
 from ledger.admin.base import (
     MOST_FOUND,
@@ -28,6 +29,7 @@ from ledger.admin.base import (
     link_to,
     tenants_of,
 )
+from ledger.admin.names import COLUMNS, WordedChoices, name_rows, worded
 from ledger.admin.stuck import StuckFilter
 from ledger.events import outbox
 from ledger.models import (
@@ -52,6 +54,15 @@ MOST_ENDED = 100  # transactions of one operation that a search finds
 OPERATE = "ledger.change_transaction"
 
 
+name_rows(Transaction, _("transaction"), _("transactions"))
+name_rows(Event, _("event"), _("events"))
+name_rows(Decision, _("decision"), _("decisions"))
+name_rows(IdempotencyKey, _("idempotency key"), _("idempotency keys"))
+name_rows(Reading, _("call without effect"), _("calls without effect"))
+name_rows(Delivery, _("delivery"), _("deliveries"))
+name_rows(Checkpoint, _("checkpoint"), _("checkpoints"))
+
+
 class EventInline(ReadOnly, TabularInline):
     template = "admin/ledger/rows_inline.html"
     model = Event
@@ -64,7 +75,8 @@ class EventInline(ReadOnly, TabularInline):
 class DecisionInline(ReadOnly, TabularInline):
     template = "admin/ledger/rows_inline.html"
     model = Decision
-    fields = ("verdict", "principal", "principal_name", "via", "reason", "at")
+    fields = ("verdict_", "principal", "principal_name", "via", "reason", "at")
+    verdict_ = worded("verdict")
     readonly_fields = fields
     extra = 0
 
@@ -73,10 +85,17 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
     """Read only. Not registered here: the desk does, with the actions that it offers operators."""
 
     counted_by = ("tenant", "-pk")
-    list_display = ("when", "summary", "money", "now", "agent", "receipt_")
+    list_display: tuple[str, ...] = (
+        "when",
+        "summary",
+        "state_",
+        "money",
+        "agent",
+        "receipt",
+    )
     list_display_links = ("summary",)
-    list_filter = (StuckFilter, "state", ToolFilter, RetentionFilter)
-    search_help_text = (
+    list_filter = (StuckFilter, ("state", WordedChoices), ToolFilter, RetentionFilter)
+    search_help_text = _(
         "Id (whole, how it begins, or its last eight digits), operation key (or how it begins), "
         "idempotency key, receipt, trace id or run id."
     )
@@ -87,7 +106,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
             {
                 "fields": (
                     "action_summary",
-                    "state",
+                    "state_",
                     "money",
                     "warnings_",
                     "error",
@@ -97,7 +116,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
             },
         ),
         (
-            "Outcome",
+            _("Outcome"),
             {
                 "fields": (
                     "receipt",
@@ -105,14 +124,14 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
                     "late_receipt",
                     "settlement_",
                     "result_",
-                    "ending",
+                    "ending_",
                     "ending_reason",
                     "compensation_receipt",
                 )
             },
         ),
         (
-            "Contract",
+            _("Contract"),
             {
                 "fields": (
                     "owner_service",
@@ -124,7 +143,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
             },
         ),
         (
-            "Proposal",
+            _("Proposal"),
             {
                 "fields": (
                     "tenant",
@@ -140,9 +159,9 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
                 )
             },
         ),
-        ("Keys", {"fields": ("id", "operation_key", "input_hash", "intent_digest", "trace_id")}),
+        (_("Keys"), {"fields": ("id", "operation_key", "input_hash", "intent_digest", "trace_id")}),
         (
-            "Time and work",
+            _("Time and work"),
             {
                 "fields": (
                     "created_at",
@@ -161,11 +180,13 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
             },
         ),
     )
-    payload_ = as_json("payload", "payload, as proposed")
-    arguments_ = as_json("arguments", "arguments, as validated")
-    held_ = as_json("held", "held")
-    result_ = as_json("result", "result")
-    settlement_ = as_json("settlement", "proposed settlement")
+    payload_ = as_json("payload", _("payload, as proposed"))
+    arguments_ = as_json("arguments", _("arguments, as validated"))
+    held_ = as_json("held", _("held until then"))
+    result_ = as_json("result", _("result"))
+    settlement_ = as_json("settlement", _("proposed settlement"))
+    state_ = worded("state")
+    ending_ = worded("ending")
 
     def rows_of(self, request: HttpRequest, value: str) -> Iterable[QuerySet[Any]]:
         rows = self.get_queryset(request)
@@ -195,33 +216,25 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         page = search.find(search.Wanted(tenants_of(request), key), MOST_ENDED)
         return [row.pk for row in page.rows if row.operation_key == key]
 
-    @admin.display(description="when")
+    @admin.display(description=COLUMNS["at"])
     def when(self, row: Transaction) -> str:
         return date_format(localtime(row.created_at), "Y-m-d H:i:s")
 
-    @admin.display(description="what")
+    @admin.display(description=pgettext_lazy("column", "what"))
     def summary(self, row: Transaction) -> str:
         return f"{row.headline[:80]} · {row.short_id}"
 
-    @admin.display(description="state")
-    def now(self, row: Transaction) -> str:
-        return row.get_state_display()
-
-    @admin.display(description="agent")
+    @admin.display(description=COLUMNS["agent"])
     def agent(self, row: Transaction) -> SafeString:
         by = row.proposed_by.removeprefix("agent:")
         return format_html('<span title="{}">{}</span>', by, row.proposed_by_name)
 
-    @admin.display(description="receipt")
-    def receipt_(self, row: Transaction) -> str:
-        return row.receipt if len(row.receipt) <= 24 else f"{row.receipt[:22]}…"
-
-    @admin.display(description="amount")
+    @admin.display(description=_("amount"))
     def money(self, row: Transaction) -> str:
         impact = row.financial_impact
         return f"{impact['amount']} {impact['currency']}" if impact else ""
 
-    @admin.display(description="warnings")
+    @admin.display(description=_("warnings"))
     def warnings_(self, row: Transaction) -> str:
         return " ".join(row.warnings)
 
@@ -236,9 +249,9 @@ class OfTransaction(ReadOnly, SearchedByIndex):
 
     # By the transaction's own column, which has an index and statistics for rare tenants.
     tenant_path = "transaction__tenant"
-    search_help_text = "Whole id of a transaction."
+    search_help_text = _("Whole id of a transaction.")
 
-    @admin.display(description="transaction")
+    @admin.display(description=COLUMNS["transaction"])
     def linked(self, row: Any) -> SafeString | str:
         return link_to(row.transaction_id)
 
@@ -251,7 +264,7 @@ class OfTransaction(ReadOnly, SearchedByIndex):
 class EventAdmin(OfTransaction):
     tenant_path = "tenant"
     counted_by = ("tenant", "-pk")
-    list_display = ("at", "kind", "linked", "principal_name", "via", "reason")
+    list_display = ("at", "linked", "kind", "principal_name", "via", "reason")
     fields = (
         "linked",
         "seq",
@@ -268,18 +281,20 @@ class EventAdmin(OfTransaction):
         "previous_hash",
         "hash",
     )
-    details_ = as_json("details", "details")
+    details_ = as_json("details", _("details"))
 
 
 @admin.register(Decision)
 class DecisionAdmin(OfTransaction):
-    list_display = ("at", "verdict", "principal_name", "via", "linked", "reason")
+    list_display = ("at", "linked", "verdict_", "principal_name", "via", "reason")
+    verdict_ = worded("verdict")
 
 
 @admin.register(IdempotencyKey)
 class IdempotencyKeyAdmin(OfTransaction):
-    list_display = ("key", "agent", "route", "status", "linked", "created_at")
-    search_help_text = "Whole key, or whole id of a transaction."
+    list_display = ("created_at", "key", "status", "agent", "route", "linked")
+    list_display_links = ("key",)
+    search_help_text = _("Whole key, or whole id of a transaction.")
     fields = (
         "key",
         "agent",
@@ -290,7 +305,7 @@ class IdempotencyKeyAdmin(OfTransaction):
         "answer_",
         "created_at",
     )
-    answer_ = as_json("answer", "answer")
+    answer_ = as_json("answer", COLUMNS["answer"])
 
     def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
         """By agent: a cancel that came before its prepare has no transaction."""
@@ -304,44 +319,47 @@ class IdempotencyKeyAdmin(OfTransaction):
 @admin.register(Reading)
 class ReadingAdmin(ReadOnly, TenantAdmin):
     counted_by = ("tenant", "-pk")
-    list_display = ("at", "tool", "agent", "error")
+    list_display = ("at", "tool", "error", "agent")
     list_filter = (ReadonlyToolFilter,)
     fields = ("id", "at", "tenant", "agent", "tool", "arguments_", "result_hash", "error")
-    arguments_ = as_json("arguments", "arguments")
+    arguments_ = as_json("arguments", _("arguments"))
 
 
 @admin.register(Delivery)
 class DeliveryAdmin(ReadOnly, TenantAdmin):
     tenant_path = "event__tenant"
     list_display = (
-        "id",
+        "state_",
         "linked",
+        "next_attempt_at",
         "channel",
         "recipient",
-        "state",
         "attempts",
-        "next_attempt_at",
         "done_at",
         "error",
     )
-    list_filter = ("state",)
+    list_filter = (("state", WordedChoices),)
     list_select_related = ("event",)
     actions = ("send_again",)
+    state_ = worded("state")
 
-    @admin.display(description="transaction")
+    @admin.display(description=COLUMNS["transaction"])
     def linked(self, row: Delivery) -> SafeString | str:
         return link_to(row.event.transaction_id)
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm(OPERATE)
 
-    @admin.action(description="Send again now", permissions=["operate"])
+    @admin.action(description=_("Send again now"), permissions=["operate"])
     def send_again(self, request: HttpRequest, rows: QuerySet[Delivery]) -> None:
         owed = list(rows.exclude(state=DeliveryState.DONE))
         for delivery in owed:
             outbox.retry(delivery.pk)
             self.log_change(request, delivery, "Sent again.")
-        self.message_user(request, f"{len(owed)} deliveries are due now.", messages.SUCCESS)
+        text = ngettext(
+            "%(number)d delivery is due now.", "%(number)d deliveries are due now.", len(owed)
+        )
+        self.message_user(request, text % {"number": len(owed)}, messages.SUCCESS)
 
 
 @admin.register(Checkpoint)

@@ -13,7 +13,7 @@ from django.db.models.functions import Now
 from ledger.agents.allowances import Lists, allow, covers, lists_of, may_propose
 from ledger.errors import NotAllowed
 from ledger.foundation.postgres import use_prepared_statements
-from ledger.models import AgentToken, Scope
+from ledger.models import STANDING_SQL, AgentToken, Scope
 from ledger.models.agents import usable_tokens_sql
 from ledger.principals import Principal, agent
 
@@ -29,6 +29,10 @@ class Caller:
     default_skill: str = ""
     # The tools that its tenant and the agent itself may use, as read with the token.
     tools: tuple[list[str], list[str]] | None = field(default=None, hash=False)
+    # The number of its tenant's active rules, as read with the token.
+    rule_set: int = 0
+    # Tools that are stopped for it, as read with the token; an empty name stands for all.
+    stopped: tuple[str, ...] = field(default=(), hash=False)
     # The database's clock then.
     looked_up_at: datetime | None = None
 
@@ -40,6 +44,10 @@ class Caller:
     def may_use(self, tool: str) -> bool:
         """True if its tenant, the agent and this token's scopes allow the tool."""
         return may_propose(self.scopes, tool) and allow(self.lists, tool)
+
+    def is_stopped(self, tool: str) -> bool:
+        """True if a brake stood over what it proposes with the tool, when the token was read."""
+        return not {"", tool}.isdisjoint(self.stopped)
 
     @cached_property
     def lists(self) -> Lists:
@@ -63,9 +71,17 @@ def callers_of(hashes: list[str]) -> list[Caller | None]:
         rows = cursor.fetchall()
     callers = {
         token_hash: Caller(
-            agent(tenant, slug, name), tenant, frozenset(scopes), default_skill, (wide, own), now
+            agent(tenant, slug, name),
+            tenant,
+            frozenset(scopes),
+            default_skill,
+            (wide, own),
+            rule_set,
+            tuple(stopped),
+            now,
         )
-        for token_hash, tenant, slug, name, scopes, default_skill, wide, own, now in rows
+        for token_hash, tenant, slug, name, scopes, default_skill, wide, own, *more in rows
+        for rule_set, stopped, now in [more]
     }
     return [callers.get(token_hash) for token_hash in hashes]
 
@@ -81,6 +97,11 @@ def note_use(token_hash: str) -> None:
 def _callers_sql() -> str:
     return f"""
         SELECT token_hash, tenant, slug, name, scopes, default_skill, tenant_tools, agent_tools,
+               rule_set,
+               ARRAY(SELECT brake.tool FROM ledger_brake brake
+                     WHERE {STANDING_SQL}
+                         AND brake.tenant IN ('', usable.tenant)
+                         AND brake.agent IN ('', 'agent:' || usable.tenant || '/' || usable.slug)),
                clock_timestamp()
         FROM ({usable_tokens_sql()}) AS usable WHERE token_hash = ANY (%s)
     """

@@ -48,10 +48,15 @@ def require_policy(tenant: Tenant, sha256: str, *, by: Principal, via: Surface) 
 
 def _tenant_changed(tenant: Tenant, name: str, before: Any, by: Principal, via: Surface) -> None:
     """Save the member and record the change, if there is one."""
-    edits = edits_between({name: before}, {name: getattr(tenant, name)})
-    if not edits:
-        return
-    tenant.save(update_fields=[name])
+    if edits := edits_between({name: before}, {name: getattr(tenant, name)}):
+        tenant.save(update_fields=[name])
+        tenant_was_changed(tenant, edits, by=by, via=via)
+
+
+def tenant_was_changed(
+    tenant: Tenant, edits: dict[str, list[Any]], *, by: Principal, via: Surface
+) -> None:
+    """Record ``edits`` (field → [before, after])."""
     record_change(
         f"tenant:{tenant.slug}",
         ChangeKind.TENANT_CHANGED,
@@ -122,16 +127,6 @@ def issue(
         terms = {"token": row.hint, "scopes": list(scopes), "expires_at": until}
         _record(agent, ChangeKind.TOKEN_ISSUED, by, via, reason=reason, **terms)
     return row, token
-
-
-def change_scopes(row: AgentToken, scopes: list[str], *, by: Principal, via: Surface) -> None:
-    """Give the token these scopes in place of its present ones."""
-    with atomic():
-        before = AgentToken.objects.select_for_update().get(pk=row.pk).scopes
-        if before != scopes:
-            AgentToken.objects.filter(pk=row.pk).update(scopes=scopes)
-            edits = {"scopes": [before, scopes]}
-            _record(row.agent, ChangeKind.TOKEN_CHANGED, by, via, token=row.hint, edits=edits)
 
 
 def revoke(row: AgentToken, *, by: Principal, via: Surface, reason: str = "") -> bool:

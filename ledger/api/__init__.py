@@ -2,9 +2,10 @@
 
 from ninja import Router
 
-from ledger.api import log, pending, permits, policies, tools, transactions
+from ledger.api import brakes, log, pending, permits, policies, terms, tools, transactions
 from ledger.api.rendering import record_response, render_token, versioned
 from ledger.api.schemas import DecisionRecord, TokenOfIntent
+from ledger.api.terms import terms_of
 from ledger.api.tools import describe, describe_readonly
 from ledger.api.visibility import visible_to
 
@@ -15,6 +16,9 @@ routers: dict[str, Router] = {
     "/pending": pending.router,
     "/policies": policies.router,
     "/tools": tools.router,
+    "/terms": terms.router,
+    "/access/v1/evaluation": terms.evaluation,
+    "/brakes": brakes.router,
     "/log": log.router,
 }
 
@@ -26,6 +30,7 @@ __all__ = [
     "record_response",
     "render_token",
     "routers",
+    "terms_of",
     "versioned",
     "visible_to",
 ]

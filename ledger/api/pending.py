@@ -107,7 +107,7 @@ def pending_for(caller: Caller) -> TransactionQuerySet:
 
 
 def _of_the_voter(caller: Caller) -> Q:
-    """Decisions that share the caller's one vote: see ``sign_offs.voter_of``."""
+    """Decisions that share the caller's one vote: see ``votes.voter_of``."""
     keeper = _keeper_of(caller)
     of_its_agents = Q(principal__startswith=f"{PrincipalKind.AGENT}:", kept_by=keeper)
     return of_its_agents | Q(principal=keeper)

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.http import HttpResponse
 
 from ledger.api.http import address_of, json_response
+from ledger.api.terms import terms_of
 from ledger.models import Decision, Transaction, TransactionRow
 from ledger.proof.audit import decision_records
 from ledger.states import State
@@ -38,6 +39,7 @@ def _token(row: Row, duplicate_of: UUID | None = None) -> dict[str, Any]:
         "expires_at": row.expires_at.isoformat(),
         "expires_in": (row.expires_at - row.created_at).total_seconds(),
         "intent_digest": row.intent_digest,
+        "terms": terms_of(row),
         "links": {
             "self": address_of(path),
             "wait": f"{settings.LIVE_URL}{path}?wait=30",
@@ -82,6 +84,7 @@ COPIED = (
     "required_policy",
     "payload",
     "arguments",
+    "evidence",
     "input_hash",
     "operation_key",
     "run_id",

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, create_model, model_valid
 
 from ledger.agents import POLICY_LABEL
 from ledger.api.http import In, OutcomeOut, Reason, Text200
+from ledger.api.terms import TermsOut
 from ledger.contracts import published_types
 
 LedgerStatus = Literal[
@@ -208,6 +209,7 @@ class TokenOfIntent(Schema):
     expires_at: datetime
     expires_in: float = Field(description="Seconds, by the ledger's clock.")
     intent_digest: str
+    terms: TermsOut | None = Field(None, description="Who has to sign, and how.")
     duplicate_of: UUID | None = None
     content_erased_at: datetime | None = Field(
         None,
@@ -240,6 +242,14 @@ class DecisionOut(Schema):
     policy: PolicyOut | None = Field(None, description="What a supervisor decided by.")
 
 
+class EvidenceOut(Schema):
+    """One piece that people are shown beside the plan; the intent digest covers these members."""
+
+    name: str
+    media_type: str
+    sha256: str = Field(description="Of the content, which agents are not given.")
+
+
 class TransactionOut(TokenOfIntent):
     """One transaction, as it is now."""
 
@@ -254,6 +264,7 @@ class TransactionOut(TokenOfIntent):
     required_policy: str = Field(description="SHA-256; a supervisor that approves cites it.")
     payload: dict[str, Any]
     arguments: dict[str, Any]
+    evidence: list[EvidenceOut] | None
     input_hash: str
     operation_key: str
     run_id: str
@@ -375,5 +386,6 @@ class DecisionRecord(Schema):
     shown: str | None = Field(None, description="What was signed off; canonical JSON.")
     prepared: dict[str, str] | None = None
     result: str | None = None
+    evidence: list[str | None] | None = Field(None, description="Contents, in base64.")
     task: dict[str, str] | None = None
     questions: list[dict[str, str]] | None = None

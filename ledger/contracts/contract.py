@@ -85,6 +85,9 @@ class Contract:
     retry: Retry = field(default=Retry(), metadata=_INTERNAL)
     # How many different approvers have to sign off.
     quorum: int = field(default=1, metadata=_SEALED)
+    # The one who has to sign off at the least, where a rule of the tenant lets it pass; empty: no
+    # rule asks for less than ``required_approver`` and ``quorum``.
+    floor: RequiredApprover | str = ""
     # The keeper of the agent that proposed it may sign off: for teams too small for another person.
     keeper_may_sign: bool = field(default=False, metadata=_SEALED)
     # SHA-256 of the policy document that a supervisor has to cite when it approves; empty: any.
@@ -116,6 +119,8 @@ class Contract:
         }
         for name, level in levels.items():
             object.__setattr__(self, name, level(getattr(self, name)))
+        if self.floor:
+            object.__setattr__(self, "floor", RequiredApprover(self.floor))
 
     @property
     def call_timeout(self) -> timedelta:

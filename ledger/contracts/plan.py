@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,6 +12,8 @@ from uuid import UUID
 from babel.numbers import get_currency_precision, list_currencies
 
 from ledger.contracts.arguments import SUMMARY_MAX
+from ledger.contracts.contract import RiskLevel
+from ledger.contracts.evidence import Evidence, seal
 from ledger.errors import InvalidRequest
 
 LONGEST_PAUSE = timedelta(minutes=5)  # between two questions
@@ -83,7 +85,8 @@ class Plan:
 
     ``amount`` in major units of ``currency`` (ISO 4217). ``arguments`` replaces the proposed
     ones, where planning corrected them. ``held`` is handed to the function and to ``rollback``;
-    a hold must lapse by itself at ``hold_expires_at``.
+    a hold must lapse by itself at ``hold_expires_at``. ``evidence`` is shown beside it.
+    ``risk_level`` is that of this call; below the one of its contract it does not go.
     """
 
     summary: str
@@ -93,13 +96,21 @@ class Plan:
     arguments: Mapping[str, Any] | None = None
     held: Mapping[str, Any] | None = None
     hold_expires_at: datetime | None = None
+    evidence: Sequence[Evidence] = ()
+    risk_level: RiskLevel | str = ""
 
     def checked(self) -> Plan:
-        """This plan, if it can be shown to an approver. Raises ``InvalidRequest`` if not."""
+        """This plan, if it can be shown to an approver.
+
+        Raises ``InvalidRequest`` if not, and ``PlanFailed`` for its evidence.
+        """
         if not self.summary.strip() or len(self.summary) > SUMMARY_MAX:
             raise InvalidRequest(f"The summary must have 1 to {SUMMARY_MAX} characters.")
+        if self.risk_level and self.risk_level not in list(RiskLevel):
+            raise InvalidRequest(f"{self.risk_level!r:.20} is not one of {', '.join(RiskLevel)}.")
         if self.amount is not None:
             self._check_money(self.amount)
+        seal(self.evidence)
         return self
 
     def _check_money(self, amount: Decimal) -> None:

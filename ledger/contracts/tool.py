@@ -39,6 +39,8 @@ class Tool(Generic[P, R]):
         # Whom the agent shows its permit to, if it carries the tool out itself; else empty.
         self.permit_for = ""
         self.description = inspect.getdoc(execute) or ""
+        # False: no list of tools has it; whoever names it gets it.
+        self.is_listed = True
         self.companions: dict[str, Callable[..., Any]] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:

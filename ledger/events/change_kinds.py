@@ -38,6 +38,7 @@ class ChangeKind(TextChoices):
         Sentence("asked for a change, which a second operator has to confirm"),
     )
     CHANGE_DECLINED = "change_declined", Sentence("declined a change")
+    ALONE_READ = "alone_read", Sentence("read a change that the only operator had made")
     PERSON_INVITED = "person_invited", Sentence("made a link to choose a first password or passkey")
     ACCESS_RESET = "access_reset", Sentence("reset how a person signs in")
     RESET_ASKED = "password_reset_asked", Sentence("was asked for a new password by e-mail")
@@ -73,6 +74,22 @@ class ChangeKind(TextChoices):
     TOOL_PINNED = "tool_pinned", Sentence("pinned what the owner of a tool publishes")
     TOOL_HELD = "tool_held", Sentence("held a tool: what its owner publishes has changed")
     TOOL_RELEASED = "tool_released", Sentence("released a tool that was held")
+    RULES_ACTIVATED = "rules_activated", Sentence("activated rules about who signs what")
+    RULES_ASKED = "rules_asked", Sentence("asked for other rules, to be confirmed by another")
+    RULES_DECLINED = "rules_declined", Sentence("declined other rules")
+    GROUP_MADE = "group_made", Sentence("made a group of people who sign")
+    GROUP_MEMBER_ADDED = "group_member_added", Sentence("added somebody to a group")
+    GROUP_MEMBER_REMOVED = "group_member_removed", Sentence("took somebody out of a group")
+    GROUP_CHANGE_ASKED = (
+        "group_change_asked",
+        Sentence("asked to add somebody to a group, to be confirmed by another"),
+    )
+    GROUP_CHANGE_DECLINED = (
+        "group_change_declined",
+        Sentence("declined to add somebody to a group"),
+    )
+    BRAKE_PUT = "brake_put", Sentence("stopped what agents do")
+    BRAKE_LIFTED = "brake_lifted", Sentence("let what was stopped go on")
     MCP_SERVER_ADDED = "mcp_server_added", Sentence("registered an MCP server")
     MCP_SERVER_CHANGED = "mcp_server_changed", Sentence("changed where an MCP server is")
     MCP_SERVER_REMOVED = "mcp_server_removed", Sentence("removed an MCP server")

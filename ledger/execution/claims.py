@@ -17,7 +17,7 @@ from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record, record_failure, try_advance
 from ledger.execution.tool_calls import call_tool
 from ledger.foundation.postgres import of_each
-from ledger.models import Ending, Transaction
+from ledger.models import Ending, Transaction, may_begin
 from ledger.principals import WORKER, Surface
 from ledger.states import Reasons
 from ledger.transactions import why_not_to_act
@@ -61,7 +61,9 @@ def _claim(lease_s: float, deployed: tuple[str, ...]) -> CompiledMove:
     """The claim, which depends on the settings and the tools of this process."""
     hold_lasts = Q(hold_expires_at=None) | Q(hold_expires_at__gt=Now())
     for_workers = Transaction.objects.deployed_here().for_workers()
-    claimable = for_workers.without_late_receipt_of_operation().filter(hold_lasts, pk=of_each("id"))
+    possible = for_workers.without_late_receipt_of_operation().past_not_before()
+    possible = possible.judged_by_active_rules()
+    claimable = possible.filter(hold_lasts, may_begin(), pk=of_each("id"))
     return compile_move(claimable, states.CLAIM, work=new_lease())
 
 

@@ -16,7 +16,7 @@ from ledger.execution.leases import Lease, clock, new_lease
 from ledger.execution.recording import record_failure, record_receipt, try_advance
 from ledger.execution.tool_calls import Accepted, Done, Nothing, Outcome, call_tool
 from ledger.foundation.backoff import Backoff
-from ledger.models import Transaction
+from ledger.models import Transaction, may_begin
 from ledger.principals import SWEEPER, Principal
 from ledger.states import Reasons
 from ledger.tools import acts_itself, silent_addresses, why_held
@@ -125,7 +125,7 @@ def _run_again(lease: Lease) -> None:
     row = try_advance(
         lease.row.pk,
         states.RETRY,
-        only_if=lease.holds,
+        only_if=lease.holds & may_begin(),
         reason=Reasons.ATTEMPT(number=lease.row.attempts + 1),
         work=new_lease(),
         settlement=None,

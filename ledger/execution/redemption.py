@@ -23,6 +23,8 @@ from ledger.errors import NotFound, NotPossible, PermitEnded, PermitRedeemed, Pe
 from ledger.execution.recording import try_advance
 from ledger.models import Agent, Ending, Permit, Transaction, Verdict
 from ledger.principals import PERMITS, SWEEPER, Principal, Surface
+from ledger.sign_off.brakes import brake_over, refuse_to_begin
+from ledger.sign_off.rules import active_number, set_of
 from ledger.states import Reasons, State
 from ledger.tools import permit_tool_of, permits, why_tool_held
 from ledger.tools.permits import PermitTool
@@ -149,7 +151,9 @@ def find(jti: UUID) -> Permit:
 def is_redeemable(permit: Permit) -> bool:
     """True if it could be redeemed now."""
     counts = Permit.objects.redeemable().filter(pk=permit.pk, transaction__state=State.APPROVED)
-    return counts.exists() and not _why_not(permit.transaction)
+    row = permit.transaction
+    is_stopped = brake_over(row.tenant, row.proposed_by, row.tool) is not None
+    return counts.exists() and not is_stopped and not _why_not(row)
 
 
 def _claim(permit: Permit, by: str, via: Surface, key: str) -> Redeemed:
@@ -226,6 +230,7 @@ def let_go(transaction_id: UUID, redeem_within: timedelta) -> None:
 
 def _refuse_unless_allowed(row: Transaction) -> None:
     """Raises ``NotPossible``; what was written before in the same transaction is rolled back."""
+    refuse_to_begin(row)
     if why := _why_not(row):
         raise NotPossible(why, snapshot=row)
 
@@ -237,6 +242,8 @@ def _why_not(row: Transaction) -> str:
     same = Transaction.objects.filter(tenant=row.tenant, operation_key=row.operation_key)
     if same.with_late_receipt().exists():
         return "A late receipt of the same operation waits for an operator."
+    if set_of(row.terms) != active_number(row.tenant):
+        return "Other rules were activated since: it is judged by them first."
     if why_tool_held(row.tenant, row.tool):
         return "The tool is held: an operator has to look at it first."
     agent = Principal.parse(row.proposed_by)

@@ -7,6 +7,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
+from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import states
@@ -23,10 +24,10 @@ from ledger.execution.tool_calls import (
     call_tool,
 )
 from ledger.foundation.backoff import Backoff
-from ledger.models import Ending, Transaction
+from ledger.models import Ending, Transaction, may_begin
 from ledger.states import State
 from ledger.transactions import why_not_to_act
-from ledger.transactions.transitions import RELEASED
+from ledger.transactions.transitions import ALWAYS, RELEASED
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +60,7 @@ def _call_rollback(lease: Lease) -> Outcome:
 
 def compensate(transaction_id: UUID) -> None:
     """Make up for the effect of a committed transaction; put off if that fails."""
-    lease = _claim_work(transaction_id, State.COMPENSATING)
+    lease = _claim_work(transaction_id, State.COMPENSATING, may_begin())
     if lease is None:
         return
     why = why_not_to_act(lease.row)
@@ -83,10 +84,10 @@ def compensate(transaction_id: UUID) -> None:
     through_outages(finish, lease, receipt)
 
 
-def _claim_work(transaction_id: UUID, state: State) -> Lease | None:
+def _claim_work(transaction_id: UUID, state: State, only_if: Q = ALWAYS) -> Lease | None:
     """Lease a transaction whose work may be repeated; its state stays the same."""
     began = clock()
-    due = Transaction.objects.deployed_here().work_due(state).filter(pk=transaction_id)
+    due = Transaction.objects.deployed_here().work_due(state).filter(only_if, pk=transaction_id)
     if not due.update(**new_lease().values()):
         return None
     row = Transaction.objects.get(pk=transaction_id)

@@ -221,13 +221,6 @@ class Lane:
         job.add_done_callback(lambda _: self._leave_line(job))
         return job
 
-    def empty_lines(self) -> None:
-        """Cancel what waits; what has begun goes on."""
-        with self._lock:
-            waiting = self._places.waiting()
-        for job in waiting:
-            job.cancel()
-
     def _begin(self, job: Job[Any]) -> None:
         if self._resting:
             self._resting -= 1

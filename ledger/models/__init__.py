@@ -6,18 +6,29 @@ from ledger.models.agents import Agent, AgentToken, Owner, Scope, Tenant
 from ledger.models.decisions import (
     Agreement,
     Decision,
+    Evidence,
     PolicyDocument,
     Review,
     ReviewVerdict,
     Verdict,
+    contents_of,
     paragraphs_of,
 )
 from ledger.models.events import Checkpoint, Cosignature, Delivery, DeliveryState, Event, Tile
 from ledger.models.four_eyes import ChangeRequest, RequestState
 from ledger.models.ids import id_or_none, new_id
-from ledger.models.limits import LimitRefusal, SweeperLease
+from ledger.models.limits import (
+    STANDING_SQL,
+    Brake,
+    LimitRefusal,
+    SweeperLease,
+    clock_runs,
+    may_begin,
+    not_stopped,
+)
 from ledger.models.permits import Permit
 from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
+from ledger.models.rules import IN_WORK, Group, GroupMember, RuleSet, RuleSetState
 from ledger.models.tools import (
     Credential,
     CredentialKind,
@@ -27,6 +38,7 @@ from ledger.models.tools import (
     ToolVersion,
     UpstreamTool,
     UpstreamToolState,
+    Watched,
 )
 from ledger.models.transactions import (
     HOLDS_ITS_KEY,
@@ -44,16 +56,18 @@ from ledger.models.usage import (
     UsageDecider,
     UsageHour,
 )
-from ledger.models.watched import Watched
 from ledger.states import Ending
 
 __all__ = [
     "COLUMNS",
     "HOLDS_ITS_KEY",
+    "IN_WORK",
     "NEEDS_A_LOOK",
+    "STANDING_SQL",
     "Agent",
     "AgentToken",
     "Agreement",
+    "Brake",
     "ChangeRequest",
     "Checkpoint",
     "Cosignature",
@@ -64,6 +78,9 @@ __all__ = [
     "DeliveryState",
     "Ending",
     "Event",
+    "Evidence",
+    "Group",
+    "GroupMember",
     "IdempotencyKey",
     "LimitRefusal",
     "McpUpstream",
@@ -75,6 +92,8 @@ __all__ = [
     "RequestState",
     "Review",
     "ReviewVerdict",
+    "RuleSet",
+    "RuleSetState",
     "Scope",
     "SearchTerm",
     "SilentAddress",
@@ -94,9 +113,13 @@ __all__ = [
     "UsageHour",
     "Verdict",
     "Watched",
+    "clock_runs",
+    "contents_of",
     "id_or_none",
+    "may_begin",
     "new_id",
     "new_row",
+    "not_stopped",
     "paragraphs_of",
     "row_of",
 ]

@@ -9,8 +9,9 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
-from django.db.models import CharField, F, Q, Subquery, Value
-from django.db.models.functions import Concat, Now
+from django.db.models import CharField, F, IntegerField, OuterRef, Q, Subquery, Value
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.functions import Cast, Coalesce, Concat, Now
 
 from ledger.foundation.crypto.encryption import SecretField
 from ledger.principals import Principal, agent
@@ -55,15 +56,30 @@ class Tenant(models.Model):
         editable=False,
         help_text="The document that supervisors cite where a contract names none.",
     )
+    rule_set = models.PositiveIntegerField(
+        default=0, db_default=0, editable=False, help_text="Number of its active rules; 0: none."
+    )
     fast_approvals = models.PositiveSmallIntegerField(
         default=5,
         db_default=5,
         help_text="After so many approvals in a row, each within two seconds of opening the item, "
         "a person types the amount of the next one. 0: never.",
     )
+    undo_seconds = models.PositiveSmallIntegerField(
+        default=5,
+        db_default=5,
+        help_text="For so long a person can undo an approval at the desk of what is not "
+        "irreversible; no worker begins before. 0: workers begin at once.",
+    )
 
     def __str__(self) -> str:
         return self.name
+
+
+def tenants_with_other_rules() -> models.QuerySet[Tenant]:
+    """The tenant of the row outside, if other rules are active there than those that judged it."""
+    number = Coalesce(Cast(KeyTextTransform("set", OuterRef("terms")), IntegerField()), 0)
+    return Tenant.objects.filter(slug=OuterRef("tenant")).exclude(rule_set=number)
 
 
 class Agent(models.Model):
@@ -146,7 +162,7 @@ def usable_tokens_sql() -> str:
 
     Authentication runs for every request, and building the query anew each time would cost more
     than running it. The columns are ``token_hash, tenant, slug, name, scopes, default_skill,
-    tenant_tools, agent_tools``; there are no parameters.
+    tenant_tools, agent_tools, rule_set``; there are no parameters.
     """
     rows = AgentToken.objects.usable().values(
         "token_hash",
@@ -157,6 +173,7 @@ def usable_tokens_sql() -> str:
         name=F("agent__name"),
         tenant_tools=F("agent__tenant__tools"),
         agent_tools=F("agent__tools"),
+        rule_set=F("agent__tenant__rule_set"),
     )
     sql, parameters = rows.query.sql_with_params()
     if parameters:

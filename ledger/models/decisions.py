@@ -1,10 +1,12 @@
-"""The decisions of approvers on transactions."""
+"""The decisions of approvers on transactions, and the evidence that they see."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import models
 from django.db.models import Count, Q
@@ -14,10 +16,57 @@ from ledger.models.transactions import Transaction
 from ledger.states import State
 
 
+class Evidence(models.Model):
+    """The content of one piece of evidence. Its transaction has what was sealed of it.
+
+    Appended, and deleted when the retention of the transaction is over.
+    """
+
+    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="+")
+    number = models.PositiveSmallIntegerField(help_text="From 1, as the plan had them.")
+    content = models.BinaryField()
+
+    class Meta:
+        verbose_name_plural = "evidence"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["transaction", "number"], name="ledger_evidence_numbered_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"evidence {self.number} of {self.transaction_id}"
+
+
+def contents_of(row: Any) -> list[bytes | None]:
+    """The contents of the evidence of a transaction, in order.
+
+    ``None`` for one that is missing, or is not the one whose SHA-256 was sealed.
+    """
+    if not row.evidence:
+        return []
+    stored = Evidence.objects.filter(transaction=row.pk).values_list("number", "content")
+    contents = {number: bytes(content) for number, content in stored}
+    return [
+        content
+        if (content := contents.get(number)) is not None
+        and hashlib.sha256(content).hexdigest() == sealed["sha256"]
+        else None
+        for number, sealed in enumerate(row.evidence, 1)
+    ]
+
+
 class Verdict(models.TextChoices):
     APPROVE = "approve", "approved"
     REJECT = "reject", "rejected"
     PASS_ON = "pass_on", "passed on to people"
+
+
+class CountingDecisions(models.Manager["Decision"]):
+    """Without the approvals that were withdrawn: those are history, and count nowhere."""
+
+    def get_queryset(self) -> models.QuerySet[Decision]:
+        return super().get_queryset().filter(is_withdrawn=False)
 
 
 class Decision(models.Model):
@@ -36,11 +85,17 @@ class Decision(models.Model):
         null=True, help_text="name, version, sha256 and the paragraphs that were cited"
     )
     at = models.DateTimeField(db_default=Now())
+    is_withdrawn = models.BooleanField(default=False, db_default=False)
+
+    objects = CountingDecisions()
+    with_withdrawn = models.Manager["Decision"]()
 
     class Meta:
         constraints = [
             models.UniqueConstraint(
-                fields=["transaction", "principal"], name="ledger_decision_one_vote_each"
+                fields=["transaction", "principal"],
+                condition=Q(is_withdrawn=False),
+                name="ledger_decision_one_counting_vote_each",
             )
         ]
 

@@ -14,10 +14,13 @@ class RequestState(models.TextChoices):
     CONFIRMED = "confirmed", Sentence("confirmed")
     DECLINED = "declined", Sentence("declined")
     OVERTAKEN = "overtaken", Sentence("replaced by a later one")
+    # Counts already: there was no second operator, and one has to read it once there is.
+    ALONE = "alone", Sentence("made by the only operator, and not read by another yet")
+    READ = "read", Sentence("made by the only operator, and read by another")
 
 
 class ChangeRequest(models.Model):
-    """A change that takes two operators. Written by ``ledger.four_eyes`` only."""
+    """A change that takes two operators. Written by ``ledger.events.four_eyes`` only."""
 
     tenant = models.CharField(max_length=63, blank=True, help_text="Empty: of the installation.")
     kind = models.CharField(max_length=30)

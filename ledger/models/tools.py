@@ -6,11 +6,36 @@ from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
+from django.db.models import OuterRef
 from django.db.models.functions import Now
 
 from ledger.foundation.crypto.encryption import SecretField
 from ledger.models.agents import Tenant
-from ledger.models.watched import Watched
+
+
+class Watched(models.Model):
+    """A document that is read again every few minutes. Written by ``ledger.tools.watched`` only.
+
+    The row that it belongs to refers to it.
+    """
+
+    kind = models.CharField(max_length=20)
+    pinned = models.JSONField(default=dict, help_text="As accepted: what its owner is held to.")
+    pinned_at = models.DateTimeField(
+        db_default=Now(), help_text="What was read before this counts no more."
+    )
+    seen = models.JSONField(default=dict, help_text="As last read.")
+    held_why = models.TextField(blank=True, help_text="How it differs; empty: it does not.")
+    error = models.TextField(blank=True, help_text="Why it could not be read last time.")
+    failing_since = models.DateTimeField(null=True)
+    read_at = models.DateTimeField(null=True)
+    read_again_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [models.Index(name="ledger_watched_due", fields=["read_again_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.pk}"
 
 
 class RegisteredToolQuerySet(models.QuerySet["RegisteredTool"]):
@@ -70,6 +95,16 @@ class ToolVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} {self.sha256[:8]}"
+
+
+def versions_for_agents() -> models.QuerySet[ToolVersion]:
+    """Of the tool of the row outside, its version, if that is of the kind `agent`."""
+    return ToolVersion.objects.filter(
+        tenant=OuterRef("tenant"),
+        name=OuterRef("tool"),
+        sha256=OuterRef("tool_version"),
+        manifest__kind="agent",
+    )
 
 
 class SilentAddress(models.Model):

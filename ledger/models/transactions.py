@@ -12,8 +12,10 @@ from django.db.models.functions import Now
 
 from ledger import seals
 from ledger.contracts import tools
+from ledger.models.agents import tenants_with_other_rules
 from ledger.models.ids import new_id
-from ledger.models.tools import ToolVersion
+from ledger.models.limits import clock_runs, not_stopped
+from ledger.models.tools import versions_for_agents
 from ledger.principals import Principal
 from ledger.states import (
     AT_WORK,
@@ -62,15 +64,27 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
 
     def for_workers(self) -> TransactionQuerySet:
         """Without those that the proposing agent carries out itself, with a permit."""
-        return self.filter(Q(tool_version=None) | ~Exists(_versions_for_agents()))
+        return self.filter(Q(tool_version=None) | ~Exists(versions_for_agents()))
 
     def awaiting_agents(self) -> TransactionQuerySet:
         """Signed off, and the proposing agent has not redeemed a permit yet."""
-        return self.filter(Exists(_versions_for_agents()), state=State.APPROVED)
+        return self.filter(Exists(versions_for_agents()), state=State.APPROVED)
 
     def begun_by_nobody(self) -> TransactionQuerySet:
-        """Signed off, and no other row of the same operation has a late receipt."""
-        return self.without_late_receipt_of_operation().filter(state=State.APPROVED)
+        """Signed off for good, not stopped, and no row of the same operation has a late receipt."""
+        signed_off = self.past_not_before().filter(not_stopped(), state=State.APPROVED)
+        return signed_off.judged_by_active_rules().without_late_receipt_of_operation()
+
+    def judged_by_active_rules(self) -> TransactionQuerySet:
+        """Those that no other rules than the active ones of their tenant were the last to judge."""
+        return self.filter(~Exists(tenants_with_other_rules()))
+
+    def judged_by_other_rules(self) -> TransactionQuerySet:
+        return self.filter(Exists(tenants_with_other_rules()))
+
+    def past_not_before(self) -> TransactionQuerySet:
+        """Past the back-off, or the time to undo the approval, by the database's clock."""
+        return self.filter(Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now()))
 
     def without_late_receipt_of_operation(self) -> TransactionQuerySet:
         """With a late receipt of one row the operation may have been carried out already."""
@@ -98,16 +112,15 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
     def work_due(self, state: State) -> TransactionQuerySet:
         """In ``state``, leased to no worker and past its back-off, by the database's clock."""
         is_free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
-        is_due = Q(next_attempt_at=None) | Q(next_attempt_at__lte=Now())
-        return self.filter(is_free, is_due, state=state)
+        return self.past_not_before().filter(is_free, state=state)
 
     def lease_lapsed(self) -> TransactionQuerySet:
         """Claimed by a worker whose lease has run out, by the database's clock."""
         return self.filter(state=State.COMMITTING, lease_expires_at__lte=Now())
 
     def due(self) -> TransactionQuerySet:
-        """Waiting for sign-off, and past ``expires_at`` by the database's clock."""
-        return self.filter(state=State.PREPARED, expires_at__lte=Now())
+        """Waiting for sign-off, past ``expires_at`` by the database's clock, and no brake's."""
+        return self.filter(clock_runs(), state=State.PREPARED, expires_at__lte=Now())
 
     def holding(self, tenant: str, operation_key: str) -> TransactionQuerySet:
         """The one transaction, if any, that has this operation key."""
@@ -122,16 +135,6 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         first = self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key__gte=begin)
         keys = first.order_by("operation_key").values_list("pk", "operation_key")[:most]
         return [pk for pk, key in keys if key.startswith(begin)]
-
-
-def _versions_for_agents() -> models.QuerySet[ToolVersion]:
-    """Of the tool of the row outside, its version, if that is of the kind `agent`."""
-    return ToolVersion.objects.filter(
-        tenant=OuterRef("tenant"),
-        name=OuterRef("tool"),
-        sha256=OuterRef("tool_version"),
-        manifest__kind="agent",
-    )
 
 
 class Transaction(models.Model):
@@ -165,6 +168,9 @@ class Transaction(models.Model):
     quorum = models.PositiveSmallIntegerField(default=1)
     keeper_may_sign = models.BooleanField(default=False, db_default=False)
     required_policy = models.CharField(max_length=64, blank=True, default="", db_default="")
+    terms = models.JSONField(
+        null=True, help_text="What the tenant's rules made of the contract; null: there were none."
+    )
     payload = models.JSONField(help_text="The arguments as proposed.")
     arguments = models.JSONField(help_text="The arguments as validated and planned.")
     input_hash = models.CharField(max_length=64)
@@ -175,6 +181,9 @@ class Transaction(models.Model):
     currency = models.CharField(max_length=3, blank=True)
     held = models.JSONField(default=dict, help_text="What plan() holds until then.")
     hold_expires_at = models.DateTimeField(null=True)
+    evidence = models.JSONField(
+        null=True, help_text="Name, media type and SHA-256 of what the approver sees besides."
+    )
     intent_digest = models.CharField(max_length=64)
 
     created_at = models.DateTimeField()
@@ -282,6 +291,12 @@ class Transaction(models.Model):
                 condition=~Q(late_receipt=""),
             ),
             models.Index(name="ledger_tx_history", fields=["tenant", "-id"]),
+            # What was decided while somebody was away.
+            models.Index(
+                name="ledger_tx_decided",
+                fields=["tenant", "-decided_at"],
+                condition=Q(decided_at__isnull=False) & ~Q(required_approver="NONE"),
+            ),
             models.Index(name="ledger_tx_proposer", fields=["proposed_by", "-id"]),
             # What operators filter by; what is open is few, and has an index above.
             models.Index(

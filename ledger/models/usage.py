@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
@@ -23,6 +24,8 @@ class UsageDay(models.Model):
     currency = models.CharField(max_length=3, blank=True)
     size = models.SmallIntegerField()
     number = models.PositiveIntegerField()
+    # Of requests: how many came in each hour of the day. None of days counted by older versions.
+    hours = ArrayField(models.PositiveIntegerField(), null=True)
 
     class Meta:
         constraints = [

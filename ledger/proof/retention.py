@@ -28,6 +28,7 @@ from ledger.models import (
     Delivery,
     DeliveryState,
     Event,
+    Evidence,
     IdempotencyKey,
     Transaction,
     TransactionQuerySet,
@@ -166,6 +167,7 @@ def _erase(row: Transaction) -> bool:
             content_erased_at=Now(),
             error="",
             error_detail="",
+            evidence=None,
             **seals.EMPTY,
         )
     except NotPossible:
@@ -185,9 +187,11 @@ def _hold_back(row: Transaction, fault: str) -> None:
 
 
 def _erase_around(subjects: Sequence[UUID]) -> None:
-    """Erase the texts in related rows: reasons, stored answers, errors of deliveries."""
+    """Erase what stands in related rows: evidence, reasons, stored answers, errors."""
+    Evidence.objects.filter(transaction__in=subjects).delete()
     erase_reasons(subjects)
-    Decision.objects.filter(transaction__in=subjects).exclude(reason="").update(reason="")
+    decisions = Decision.with_withdrawn.filter(transaction__in=subjects)
+    decisions.exclude(reason="").update(reason="")
     keys = IdempotencyKey.objects.filter(transaction__in=subjects)
     for related in _related:
         related.erase_with(subjects)

@@ -38,6 +38,7 @@ LAST_CHARACTER = "\U0010ffff"
 # With or without thousands and a sign of the currency before it.
 AMOUNT = re.compile(r"[^\w.,\s]{0,3}[0-9]{1,3}(?:,?[0-9]{3}){0,6}(?:\.[0-9]{1,3})?")
 SHORT_ID = "[0-9a-f]{8}"
+EVERYTHING = Q()
 STILL_OPEN = Q(state__in=sorted(OPEN))
 
 
@@ -108,6 +109,7 @@ class Wanted:
     proposed_by: str = ""
     since: datetime | None = None
     until: datetime | None = None
+    also: Q = EVERYTHING
 
     @property
     def by_terms(self) -> bool:
@@ -153,14 +155,10 @@ def find(wanted: Wanted, limit: int, before: UUID | None = None, only: Sequence[
 
 def filtered(wanted: Wanted) -> TransactionQuerySet:
     """All that the search asks for but its words."""
-    rows = Transaction.objects.for_tenants(wanted.tenants)
-    columns = {
-        "tool": wanted.tool,
-        "risk_level": wanted.risk,
-        "state": wanted.state,
-        "proposed_by": without_nul(wanted.proposed_by),
-    }
-    rows = rows.filter(**{name: value for name, value in columns.items() if value})
+    agent = without_nul(wanted.proposed_by)
+    columns = {"tool": wanted.tool, "risk_level": wanted.risk, "state": wanted.state}
+    set_ones = {name: value for name, value in {**columns, "proposed_by": agent}.items() if value}
+    rows = Transaction.objects.for_tenants(wanted.tenants).filter(wanted.also, **set_ones)
     return _created_between(rows, wanted.since, wanted.until)
 
 

@@ -165,8 +165,10 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
 def intent_of(row: Any) -> dict[str, Any]:
     """The intent the approver of ``row`` sees and agrees to; ``intent_digest`` is made from it."""
     version = {} if row.tool_version is None else {"tool_version": row.tool_version}
+    evidence = {"evidence": row.evidence} if row.evidence else {}
     return {
         **version,
+        **evidence,
         "transaction_id": str(row.id),
         "tenant": row.tenant,
         "tool": row.tool,

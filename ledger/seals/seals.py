@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import cached_property
@@ -21,7 +21,7 @@ from ledger.seals.intents import canonical_as_stored
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)  # noqa: UP017
 MICROSECOND = timedelta(microseconds=1)
 
-# Columns of a transaction that never change, in the order in which their seal reads them.
+# Columns of a transaction as prepared, in the order in which their seal reads them.
 FIXED = (
     "id",
     "tenant",
@@ -55,7 +55,9 @@ FIXED = (
     "tool_version",  # left out where it is empty: rows from before it have no seal of it
 )
 _FIXED_OF = attrgetter(*FIXED)
-AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result", "settlement"})
+# Left out where rules made terms: those have a seal of their own, and may become stricter.
+OF_TERMS = frozenset({"required_approver", "quorum"})
+AS_JSON = frozenset({"payload", "arguments", "warnings", "held", "result", "settlement", "terms"})
 # The values that an erasure leaves in the columns with content.
 EMPTY: dict[str, Any] = {
     "stated_reason": "",
@@ -75,6 +77,8 @@ KEEPER_MAY_SIGN = "keeper_may_sign"
 PROPOSER_KEPT_BY = "proposer_kept_by"
 # In the first event of what a supervisor approves by one policy document alone: its hash.
 REQUIRED_POLICY = "required_policy"
+# In the first event of what has evidence: the SHA-256 of each; names and types are in the intent.
+EVIDENCE = "evidence"
 # Sealed by the digest of their text, so that the seal outlives the text.
 BY_DIGEST = frozenset(EMPTY) | {"settlement"}
 _DIGEST_OF_NOTHING = hashlib.sha256(b"").hexdigest()
@@ -91,9 +95,13 @@ OUTCOME: dict[str, str] = {
     "compensation_receipt": "",
     "late_receipt": "",
     "settlement": _DIGEST_OF_NULL,
+    "terms": "null",
     "legal_hold_at": "",
     "content_erased_at": "",
 }
+# Sealed as prepared; where an event moved it, as the last of those sealed it.
+DEADLINE = "expires_at"
+_MOVED_LATER = (*OUTCOME, DEADLINE)
 # Columns that decide when a worker acts or how a text is translated, never what is done.
 UNSEALED = frozenset(
     {
@@ -167,14 +175,25 @@ def hash_of(event: Any) -> str:
     return _sha256([before, str(subject), str(seq), *texts, as_text(at)])
 
 
-def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> str:
-    """SHA-256 over the netstrings of the columns of a transaction that never change.
+def row_digest(
+    row: Any,
+    former: Mapping[str, str] = MappingProxyType({}),
+    first: Mapping[str, Any] = MappingProxyType({}),
+    deadline: str | None = None,
+) -> str:
+    """SHA-256 over the netstrings of the columns of a transaction as it was prepared.
 
     Columns with content are hashed by their digest. ``former`` has the digests of those that were
-    erased since.
+    erased since, ``first`` are the details of the first event, where that is written already, and
+    ``deadline`` is the first one where it was moved since.
     """
-    fixed = FIXED if row.tool_version is not None else FIXED[:-1]
-    values = zip(fixed, _FIXED_OF(row), strict=False)
+    values = [
+        (name, value if deadline is None or name != DEADLINE else deadline)
+        for name, value in zip(FIXED, _FIXED_OF(row), strict=True)
+        if not (value is None and name == "tool_version")
+    ]
+    if row.terms is not None:
+        values = [*_without_terms(values, first)]
     return _sha256(
         [
             former.get(name) or digest_of_text(column_text(name, value))
@@ -183,6 +202,18 @@ def row_digest(row: Any, former: Mapping[str, str] = MappingProxyType({})) -> st
             for name, value in values
         ]
     )
+
+
+def _without_terms(
+    values: Iterable[tuple[str, Any]], first: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    """Without what the terms say; if rules made terms only later, with what it was at first."""
+    had_terms = not first or "terms" in first.get("sets", {})
+    for name, value in values:
+        if name not in OF_TERMS:
+            yield name, value
+        elif not had_terms:
+            yield name, first.get(name)
 
 
 def is_empty(name: str, value: Any) -> bool:
@@ -207,6 +238,7 @@ def first_details(row: Any) -> dict[str, Any]:
         **({SETTLED_BY_TWO: True} if row.quorum > 1 else {}),
         **({KEEPER_MAY_SIGN: True} if row.keeper_may_sign else {}),
         **({REQUIRED_POLICY: row.required_policy} if row.required_policy else {}),
+        **({EVIDENCE: [each["sha256"] for each in row.evidence]} if row.evidence else {}),
         "sets": {
             name: text for name, text in outcome_of(row, OUTCOME).items() if text != OUTCOME[name]
         },
@@ -216,7 +248,7 @@ def first_details(row: Any) -> dict[str, Any]:
 def outcome_of(row: Any, names: Iterable[str]) -> dict[str, str]:
     """The values of the named outcome columns, as text in the form in which they are sealed."""
     wanted = names if names is OUTCOME else frozenset(names)
-    return {name: outcome_text(name, getattr(row, name)) for name in OUTCOME if name in wanted}
+    return {name: outcome_text(name, getattr(row, name)) for name in _MOVED_LATER if name in wanted}
 
 
 def sealed_outcome(details: Iterable[Mapping[str, Any]]) -> dict[str, Any]:

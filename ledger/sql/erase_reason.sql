@@ -19,20 +19,32 @@ END $$;
 CREATE OR REPLACE TRIGGER ledger_event_only_erased BEFORE UPDATE ON ledger_event
     FOR EACH ROW EXECUTE FUNCTION ledger_event_is_only_erased();
 
--- The only UPDATE of a decision empties its reason, after the erasure of its transaction was sealed.
+-- A decision's only UPDATEs empty its reason, after the erasure of its transaction was sealed, or
+-- mark it as withdrawn, after its maker's withdrawal was sealed.
 CREATE OR REPLACE FUNCTION ledger_decision_is_only_erased() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
-    emptied ledger_decision := OLD;
+    changed ledger_decision := OLD;
 BEGIN
-    emptied.reason := '';
-    IF NEW IS DISTINCT FROM emptied OR NOT EXISTS (
+    changed.reason := '';
+    IF NEW IS NOT DISTINCT FROM changed AND EXISTS (
         SELECT FROM ledger_event erasure
         WHERE erasure.subject = OLD.transaction_id AND erasure.kind = 'content_erased'
     ) THEN
-        RAISE EXCEPTION 'UPDATE on ledger_decision is refused: it is only ever appended to'
-            USING ERRCODE = 'restrict_violation';
+        RETURN NEW;
     END IF;
-    RETURN NEW;
+    changed := OLD;
+    changed.is_withdrawn := true;
+    IF NEW IS NOT DISTINCT FROM changed AND EXISTS (
+        SELECT FROM ledger_event withdrawal
+        WHERE withdrawal.subject = OLD.transaction_id AND withdrawal.principal = OLD.principal
+            AND withdrawal.kind = 'approval_withdrawn'
+            AND withdrawal.details::jsonb ->> 'decision_at'
+                = (extract(epoch FROM OLD.at) * 1000000)::bigint::text
+    ) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'UPDATE on ledger_decision is refused: it is only ever appended to'
+        USING ERRCODE = 'restrict_violation';
 END $$;
 
 CREATE OR REPLACE TRIGGER ledger_decision_only_erased BEFORE UPDATE ON ledger_decision

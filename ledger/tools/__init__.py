@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ledger.tools.catalogue import (
     acts_itself,
+    contracts_of,
     deployed_tool_of,
     held_named,
     last_named,
@@ -16,6 +17,7 @@ from ledger.tools.catalogue import (
     readonly_tools_of,
     refuse_held,
     registered_names,
+    tool_from,
     tool_named,
     tool_of,
     tool_version,
@@ -45,6 +47,7 @@ __all__ = [
     "NotPinned",
     "accept_contract",
     "acts_itself",
+    "contracts_of",
     "deployed_tool_of",
     "function_in",
     "held_named",
@@ -59,6 +62,7 @@ __all__ = [
     "refuse_held",
     "register_namespace",
     "registered_names",
+    "tool_from",
     "tool_named",
     "tool_of",
     "tool_version",

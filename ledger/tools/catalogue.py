@@ -5,12 +5,12 @@ A transaction is carried out with the version of the tool that it was prepared w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, lru_cache, partial
 from typing import Any
 
 from ledger import contracts
-from ledger.contracts import ReadonlyTool, Tool
+from ledger.contracts import Contract, ReadonlyTool, Tool
 from ledger.errors import Sentence, ToolHeld, UnknownTool
 from ledger.foundation.http_out import Credentials
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
@@ -64,9 +64,22 @@ def tool_named(tenant: str, name: str) -> Tool[Any, Any] | None:
     return contracts.tools.get(name) or registered(tenant).get(name)
 
 
+def contracts_of(tenant: str) -> Callable[[str], Contract | None]:
+    """A function from the name of a tool to its present contract, each looked up once."""
+
+    @cache
+    def contract_of(name: str) -> Contract | None:
+        tool = tool_named(tenant, name)
+        return tool.contract if tool else None
+
+    return contract_of
+
+
 def tools_of(tenants: Iterable[str]) -> dict[str, Tool[Any, Any]]:
     """Every tool with effects of these tenants, by name; of equal names the first."""
-    tools: dict[str, Tool[Any, Any]] = dict(contracts.tools)
+    tools: dict[str, Tool[Any, Any]] = {
+        name: tool for name, tool in contracts.tools.items() if tool.is_listed
+    }
     for tenant in sorted(tenants):
         tools = {**registered(tenant), **tools}
     return tools

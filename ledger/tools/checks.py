@@ -176,6 +176,14 @@ def _limits(contract: Contract) -> Iterator[Rule]:
         "nobody has to approve it although it is high-risk or irreversible.",
         "Set required_approver='HUMAN', or lower risk_level if that is honest.",
     )
+    levels, floor = [*map(str, RequiredApprover)], contract.floor or contract.required_approver
+    yield (
+        levels.index(floor) > levels.index(contract.required_approver)
+        or (contract.floor == RequiredApprover.NONE and (is_grave or is_irreversible)),
+        "E021",
+        "its floor is above its required_approver, or lets pass what is high-risk or irreversible.",
+        "Lower the floor, or leave it out.",
+    )
     yield (
         not timedelta(0) < contract.min_ttl <= contract.ttl <= contract.max_ttl,
         "E008",

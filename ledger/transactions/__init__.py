@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from ledger.transactions.deadlines import as_prepared, moved_by
 from ledger.transactions.keepers import keepers_of
 from ledger.transactions.outcomes import (
     BY_STATE,
@@ -23,14 +24,20 @@ from ledger.transactions.settlements import (
 )
 from ledger.transactions.sign_offs import (
     ACCOUNT,
-    DECISIONS,
     MOVES,
     Map,
     chain_faults,
     links_of,
     row_faults,
     sign_off_faults,
+    terms_faults,
     why_not_to_act,
+)
+from ledger.transactions.votes import (
+    DECISIONS,
+    standing_approval,
+    standing_decisions,
+    undo_until,
 )
 
 __all__ = [
@@ -44,15 +51,21 @@ __all__ = [
     "Map",
     "OutcomeForAgent",
     "OutcomeKind",
+    "as_prepared",
     "chain_faults",
     "described_settlement",
     "keepers_of",
     "links_of",
+    "moved_by",
     "needs_second_operator",
     "open_outcomes",
     "outcome_of",
     "refused_by_tool",
     "row_faults",
     "sign_off_faults",
+    "standing_approval",
+    "standing_decisions",
+    "terms_faults",
+    "undo_until",
     "why_not_to_act",
 ]

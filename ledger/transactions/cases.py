@@ -6,13 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import Now
 
-from ledger.models import Agent, Transaction
+from ledger.contracts import ConsequenceLevel
+from ledger.errors import EvidenceChanged, NotAllowed, Sentence, ToolHeld
+from ledger.models import Agent, Tenant, Transaction, contents_of, not_stopped
 from ledger.principals import Principal
 from ledger.seals import Link
+from ledger.sign_off import groups
+from ledger.sign_off.brakes import refuse_stopped
+from ledger.sign_off.rules import set_of, terms_from
 from ledger.states import State
-from ledger.transactions import sign_offs
+from ledger.tools import acts_itself, is_for_agent, why_tool_held
+from ledger.transactions import sign_offs, votes
+from ledger.transactions.deadlines import is_put_off
 from ledger.transactions.keepers import agents_of, keepers_of_each
 
 
@@ -24,6 +32,17 @@ class Case:
     links: list[Link]
     agent: Agent | None
     keepers: frozenset[str]
+    # Groups of the decider, each with whom they stand in for; read where terms ask for groups.
+    groups: Mapping[str, str]
+    has_active_rules: bool
+
+    def undo_seconds(self, wanted: int) -> int:
+        """For how long an approval can be withdrawn; 0 unless a worker carries it out, and what
+        that does is not irreversible."""
+        is_final = self.row.consequence_level == ConsequenceLevel.IRREVERSIBLE
+        if is_final or is_for_agent(self.row) or acts_itself(self.row):
+            return 0
+        return min(wanted, votes.MOST_UNDO_S)
 
 
 def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) -> dict[UUID, Case]:
@@ -35,6 +54,7 @@ def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) ->
     rows = list(
         Transaction.objects.select_for_update(skip_locked=skip_locked)
         .filter(pk__in=list(deciders), state=State.PREPARED, expires_at__gt=Now())
+        .annotate(active_rules=_active_rules(), is_stopped=~Q(not_stopped()))
         .order_by("pk")
     )
     if not rows:
@@ -44,6 +64,54 @@ def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) ->
     agents = agents_of(names)
     keepers = keepers_of_each([(row.proposed_by, row.created_at) for row in rows], agents)
     return {
-        row.pk: Case(row, links[row.pk], agents.get(str(deciders[row.pk])), kept_by)
+        row.pk: Case(
+            row,
+            links[row.pk],
+            agents.get(str(deciders[row.pk])),
+            kept_by,
+            _groups_for(row, deciders[row.pk]),
+            set_of(row.terms) == (getattr(row, "active_rules", None) or 0),
+        )
         for row, kept_by in zip(rows, keepers, strict=True)
     }
+
+
+def _active_rules() -> Subquery:
+    return Subquery(Tenant.objects.filter(slug=OuterRef("tenant")).values("rule_set"))
+
+
+def _groups_for(row: Transaction, decider: Principal) -> dict[str, str]:
+    if row.terms is None or not terms_from(row.terms).groups:
+        return {}
+    return groups.groups_of(row.tenant, str(decider))
+
+
+def look_at_one(transaction_id: UUID, by: Principal) -> Case | None:
+    """The same of one; its deadline is moved first, where it has passed under a brake."""
+    case = look_at({transaction_id: by}).get(transaction_id)
+    if case is None and is_put_off(transaction_id):
+        return look_at({transaction_id: by}).get(transaction_id)
+    return case
+
+
+def check_evidence(row: Transaction, by: Principal) -> None:
+    """Raises ``EvidenceChanged`` where what is stored is not what was sealed, and ``NotAllowed``
+    for an agent: it is shown none of it, and so approves none of it."""
+    if by.is_agent:
+        raise NotAllowed(
+            Sentence("It has evidence that only people are shown."),
+            hint=Sentence("Nothing was decided. Reject it, or pass it on to people."),
+        )
+    for sealed, content in zip(row.evidence or [], contents_of(row), strict=True):
+        if content is None:
+            text = Sentence("The evidence “{name}” was changed.", name=sealed["name"])
+            raise EvidenceChanged(text, snapshot=row)
+
+
+def check_is_not_held(row: Transaction) -> None:
+    """Raises ``Paused``, and ``ToolHeld``: nobody signs off what may be something else by now."""
+    if getattr(row, "is_stopped", True):  # as ``look_at`` has read it
+        refuse_stopped(row.tenant, row.proposed_by, row.tool, row)
+    if row.tool_version is not None and (why := why_tool_held(row.tenant, row.tool)):
+        text = Sentence("{tool} is held. {why}", tool=row.tool, why=Sentence(why))
+        raise ToolHeld(text, snapshot=row)

@@ -7,20 +7,35 @@ from uuid import UUID
 
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.db.transaction import atomic
 
 from ledger import seals, states
 from ledger.errors import CanceledBefore, IdempotencyKeyMissing, NotAllowed, NotPossible
-from ledger.models import Ending, Event, IdempotencyKey, Transaction, Verdict
+from ledger.models import (
+    Decision,
+    Ending,
+    Event,
+    IdempotencyKey,
+    Transaction,
+    Verdict,
+    clock_runs,
+)
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import EventKind, Reasons
-from ledger.transactions.decisions import Vote, approve_all, approve_by_policy, decide
-from ledger.transactions.late_decisions import already_decided, snapshot_of
-from ledger.transactions.prepare.prepare import Answer, is_for_batch, prepare, prepare_all
+from ledger.transactions import sign_offs, votes
+from ledger.transactions.deadlines import left_behind, set_going
+from ledger.transactions.decisions import Vote, approve_all, approve_by_policy, decide, renew_terms
+from ledger.transactions.late_decisions import (
+    already_decided,
+    snapshot_of,
+    withdrawn_or_refuse,
+)
+from ledger.transactions.prepare.answers import Answer
+from ledger.transactions.prepare.prepare import is_for_batch, prepare, prepare_all
 from ledger.transactions.prepare.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
-from ledger.transactions.reasons import REASON_MAX, check_reason
 from ledger.transactions.reviews import review
 from ledger.transactions.settlements import compensate, resolve
-from ledger.transactions.transitions import FRESH, advance
+from ledger.transactions.transitions import FRESH, REASON_MAX, advance, check_reason
 
 __all__ = [
     "PREPARE_ROUTE",
@@ -41,12 +56,16 @@ __all__ = [
     "escalate",
     "expire",
     "is_for_batch",
+    "left_behind",
     "pass_on",
     "prepare",
     "prepare_all",
     "reject",
+    "renew_terms",
     "resolve",
     "review",
+    "set_going",
+    "withdraw_approval",
 ]
 
 # Of one transaction: each tells every approver again.
@@ -75,6 +94,37 @@ def pass_on(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:
     again returns the present row. Needs a reason, and raises as ``approve`` does.
     """
     return decide(transaction_id, Verdict.PASS_ON, **vote)
+
+
+def withdraw_approval(transaction_id: UUID, *, by: Principal, via: Surface) -> Transaction:
+    """Undo one's own approval, while its time for that lasts and nobody has begun.
+
+    It waits for sign-off again, for what is left of its time; who withdrew may decide once more.
+    Withdrawing again returns the present row. Raises ``NotPossible, NotAllowed, NotFound``.
+    """
+    try:
+        with atomic():
+            # Who claims waits for this lock, or leaves the row alone.
+            Transaction.objects.select_for_update().filter(pk=transaction_id).first()
+            vote = votes.standing_approval(sign_offs.links_of(transaction_id), str(by))
+            until = None if vote is None else votes.undo_until(vote)
+            if vote is None or until is None:
+                raise NotPossible()
+            row = advance(
+                transaction_id,
+                states.WITHDRAW_APPROVAL,
+                by=by,
+                via=via,
+                not_after=until,
+                details={"decision_at": vote.says["decision_at"]},
+                work=FRESH,
+                decided_at=None,
+                settlement=None,
+            )
+            Decision.objects.filter(transaction=row, principal=str(by)).update(is_withdrawn=True)
+            return row
+    except NotPossible:
+        return withdrawn_or_refuse(transaction_id, by)
 
 
 def cancel(
@@ -160,14 +210,14 @@ def close_request(key: str, *, proposer: Principal) -> UUID | None:
 
 
 def expire(transaction_id: UUID) -> Transaction:
-    """Expire a transaction that is past ``expires_at`` by the database's clock."""
+    """Expire what is past ``expires_at`` by the database's clock, unless a brake stopped that."""
     return advance(
         transaction_id,
         states.EXPIRE,
         by=SWEEPER,
         via=Surface.SYSTEM,
         reason=Reasons.NOT_IN_TIME(),
-        only_if=Q(expires_at__lte=Now()),
+        only_if=Q(expires_at__lte=Now()) & clock_runs(),
         ending=Ending.EXPIRED,
         ending_reason=Reasons.SILENCE(),
         decided_at=Now(),

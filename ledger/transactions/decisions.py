@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cache
 from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
 from uuid import UUID
@@ -15,11 +16,12 @@ from django.db.transaction import atomic
 from ledger import seals, states
 from ledger.agents import Citation, sealed_citation
 from ledger.errors import (
+    EvidenceChanged,
     InvalidRequest,
     LedgerError,
-    NotAllowed,
     NotFound,
     NotPossible,
+    Paused,
     Sentence,
     ToolHeld,
     source_of,
@@ -27,13 +29,22 @@ from ledger.errors import (
 from ledger.foundation.postgres import of_each
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
-from ledger.seals import Link
+from ledger.sign_off import rules
+from ledger.sign_off.brakes import refuse_to_begin
+from ledger.sign_off.rules import Base, facts_of, terms_from
 from ledger.states import Move, Reasons, State
-from ledger.tools import is_for_agent, why_tool_held
-from ledger.transactions import reviews, sign_offs
-from ledger.transactions.cases import Case, look_at
+from ledger.tools import is_for_agent
+from ledger.transactions import reviews, sign_offs, votes
+from ledger.transactions.cases import Case, look_at, look_at_one
+from ledger.transactions.eligibility import (
+    Ballot,
+    check_fills_a_seat,
+    check_fits_terms,
+    check_is_no_keeper,
+    check_may_decide,
+    check_policy,
+)
 from ledger.transactions.late_decisions import same_again_or_refuse
-from ledger.transactions.reasons import check_reason
 from ledger.transactions.transitions import (
     FRESH,
     CompiledMove,
@@ -41,20 +52,32 @@ from ledger.transactions.transitions import (
     WorkColumns,
     advance,
     advance_all_at_once,
+    check_reason,
     compile_move,
 )
 
 
-def approve_by_policy(transaction_id: UUID, digest: str) -> Transaction:
-    """Sign off a transaction whose contract requires no approver, with POLICY as the decider."""
+def approve_by_policy(
+    transaction_id: UUID, digest: str, terms: Mapping[str, Any] | None
+) -> Transaction:
+    """Sign off a transaction that nobody has to approve, with POLICY as the decider.
+
+    ``terms`` are those of its row: its contract asks for nobody, or the tenant's rules let it pass.
+    """
     return decide(
         transaction_id,
         Verdict.APPROVE,
         digest=digest,
         by=POLICY,
         via=Surface.SYSTEM,
-        reason=Reasons.NO_APPROVER(),
+        reason=_why_nobody(terms),
     )
+
+
+def _why_nobody(terms: Mapping[str, Any] | None) -> Sentence:
+    if not terms or not terms["contract"].get("seats"):
+        return Reasons.NO_APPROVER()
+    return Reasons.BY_RULES(rules=", ".join(map(str, terms["rules"])), number=terms["set"])
 
 
 class Vote(TypedDict):
@@ -66,6 +89,8 @@ class Vote(TypedDict):
     reason: NotRequired[str]
     policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
     seconds_shown: NotRequired[float | None]  # how long a person had it before them; sealed, too
+    typed: NotRequired[bool]  # a person typed the amount, or the name, of what is approved
+    undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
 
 
 REASON_IS_MISSING = {
@@ -80,16 +105,19 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
     Deciding the same again returns the present row. Raises ``AlreadyDecided, DigestMismatch,
     Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest, ToolHeld``.
     """
-    vote = _Vote(verdict, **wanted)
+    vote = Ballot(verdict, **wanted)
     if verdict in REASON_IS_MISSING and not vote.reason.strip():
         raise InvalidRequest(REASON_IS_MISSING[verdict])
     check_reason(vote.reason)
     try:
         with atomic():
-            case = look_at({transaction_id: vote.by}).get(transaction_id)
+            case = look_at_one(transaction_id, vote.by)
+            if case is not None and not case.has_active_rules and verdict == Verdict.APPROVE:
+                renew_terms(transaction_id)
+                case = look_at({transaction_id: vote.by}).get(transaction_id)
             [recorded] = _record([_judge(case, vote)])
             return recorded.row
-    except ToolHeld:
+    except (ToolHeld, Paused, EvidenceChanged):
         raise
     except NotPossible as refusal:
         # Read only now: what the refused attempt had written was rolled back.
@@ -104,7 +132,7 @@ def approve_all(votes: Mapping[UUID, Vote]) -> list[Recorded]:
 
     Waits for nobody's lock. Those that it does not approve, ``decide`` does, or says why not.
     """
-    wanted = {pk: _Vote(Verdict.APPROVE, **vote) for pk, vote in votes.items()}
+    wanted = {pk: Ballot(Verdict.APPROVE, **vote) for pk, vote in votes.items()}
     try:
         with atomic():
             cases = look_at({pk: vote.by for pk, vote in wanted.items()}, skip_locked=True)
@@ -114,26 +142,13 @@ def approve_all(votes: Mapping[UUID, Vote]) -> list[Recorded]:
         return []
 
 
-def _possible(cases: Mapping[UUID, Case], votes: Mapping[UUID, _Vote]) -> Iterator[_Judged]:
+def _possible(cases: Mapping[UUID, Case], votes: Mapping[UUID, Ballot]) -> Iterator[_Judged]:
     for pk, case in cases.items():
-        if case.row.tenant != votes[pk].by.tenant:
+        if case.row.tenant != votes[pk].by.tenant or not case.has_active_rules:
             continue
         with suppress(LedgerError):
             check_reason(votes[pk].reason)
             yield _judge(case, votes[pk])
-
-
-@dataclass(frozen=True, slots=True)
-class _Vote:
-    """One decision that somebody wants to make."""
-
-    verdict: Verdict
-    digest: str
-    by: Principal
-    via: Surface
-    reason: str = ""
-    policy: Citation | None = None
-    seconds_shown: float | None = None
 
 
 class Recorded(NamedTuple):
@@ -148,51 +163,65 @@ class _Judged:
     """A vote that counts: the move that it makes, and what its event and its row say of it."""
 
     row: Transaction
-    vote: _Vote
+    vote: Ballot
     move: Move[State]
     of_agent: Mapping[str, Any]  # who keeps it, and its policy: in the row of the decision, too
     details: Mapping[str, Any]
 
 
-def _judge(case: Case | None, vote: _Vote) -> _Judged:
+def _judge(case: Case | None, vote: Ballot) -> _Judged:
     """Decide by ``case`` whether the vote counts, and what it moves. Raises what ``decide`` raises.
 
-    Queries only for a policy that is cited, and whether a registered tool is held.
+    Queries only for a policy that is cited, and whether it is stopped or its tool is held.
     """
     if case is None or not _is_open_for(case.row, vote):
         raise NotPossible()
     row, first = case.row, case.links[0]
-    earlier = [link for link in case.links if link.kind in sign_offs.DECISIONS]
+    earlier = votes.standing_decisions(case.links)
     if any(link.principal == str(vote.by) for link in earlier):
         raise NotPossible()
-    _check_may_decide(row, vote, earlier)
+    check_may_decide(row, vote, earlier)
     of_agent = _of_agent(row, vote, case.agent)
-    _check_policy(vote, of_agent, first)
+    check_policy(vote, of_agent, first)
     if vote.verdict != Verdict.REJECT:  # that fills no seat, and the keeper may stop its agent
-        _check_is_no_keeper(vote, of_agent, case.keepers, first)
-    approvers = _approvers(row, vote, earlier, of_agent)
+        check_is_no_keeper(vote, of_agent, case.keepers, first)
     details = {**of_agent, "intent_digest": vote.digest, "verdict": str(vote.verdict)}
+    is_enough = False
+    if vote.verdict == Verdict.APPROVE:
+        check_fits_terms(row, vote, votes.asked_by(case.links))
+        details |= _seals_of_approval(case, vote)
+        is_enough = vote.by == POLICY or check_fills_a_seat(row, vote, case.links, details)
     if case.keepers:
         details[seals.PROPOSER_KEPT_BY] = sorted(case.keepers)
     if vote.seconds_shown is not None:
         details["seconds_shown"] = round(vote.seconds_shown, 1)
+    if vote.verdict == Verdict.APPROVE and (seconds := case.undo_seconds(vote.undo_seconds)):
+        details["undo_seconds"] = seconds
     if vote.by.is_agent:
         details["review_percent"] = 100 if case.agent is None else case.agent.review_percent
-    return _Judged(row, vote, _move_of(row, vote, approvers), of_agent, details)
+    return _Judged(row, vote, _move_of(vote, is_enough=is_enough), of_agent, details)
 
 
-def _is_open_for(row: Transaction, vote: _Vote) -> bool:
+def _seals_of_approval(case: Case, vote: Ballot) -> dict[str, Any]:
+    """The groups of the voter, whom they stand in for there, and that it was typed."""
+    stands_in = {group: other for group, other in case.groups.items() if other}
+    return {
+        **({"groups": sorted(case.groups)} if case.groups else {}),
+        **({"in_place_of": stands_in} if stands_in else {}),
+        **({"typed": True} if vote.typed else {}),
+    }
+
+
+def _is_open_for(row: Transaction, vote: Ballot) -> bool:
     return row.intent_digest == vote.digest and row.proposed_by != str(vote.by)
 
 
-def _move_of(row: Transaction, vote: _Vote, approvers: set[str]) -> Move[State]:
+def _move_of(vote: Ballot, *, is_enough: bool) -> Move[State]:
     if vote.verdict == Verdict.PASS_ON:
         return states.PASS_ON
     if vote.verdict == Verdict.REJECT:
         return states.REJECT
-    if len(approvers) < row.quorum and vote.by != POLICY:
-        return states.RECORD_APPROVAL
-    return states.APPROVE
+    return states.APPROVE if is_enough else states.RECORD_APPROVAL
 
 
 def _record(judged: Sequence[_Judged]) -> list[Recorded]:
@@ -231,7 +260,8 @@ def _move_all(
     moved = {}
     for judged, details in wanted:
         vote = judged.vote
-        if judged.move in _COLUMNS_OF_APPROVALS and source_of(vote.reason) is None:
+        is_usual = source_of(vote.reason) is None and "undo_seconds" not in details
+        if judged.move in _COLUMNS_OF_APPROVALS and is_usual:
             approval = OneMove(judged.row.pk, vote.by, vote.via, vote.reason, details)
             alike.setdefault(judged.move, []).append(approval)
         else:
@@ -249,8 +279,7 @@ def _moved(judged: _Judged, decision: Decision, row: Transaction, event_hash: st
     """The row once the rest is done that its move causes."""
     vote = judged.vote
     if vote.by.is_agent and vote.verdict != Verdict.PASS_ON:
-        percent = judged.details["review_percent"]
-        reviews.put_in_sample(decision, row.tenant, percent, event_hash)
+        reviews.put_in_sample(decision, row.tenant, judged.details["review_percent"], event_hash)
     return _hand_over(row) if judged.move == states.APPROVE and is_for_agent(row) else row
 
 
@@ -274,6 +303,8 @@ def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, 
     if judged.move == states.REJECT:
         ending = {"ending": Ending.REJECTED, "ending_reason": vote.reason}
         columns, work = {**ending, "decided_at": Now()}, FRESH
+    elif judged.move == states.APPROVE and (seconds := details.get("undo_seconds")):
+        work = replace(FRESH, next_attempt_at=Now() + timedelta(seconds=seconds))
     moved = advance(
         row.pk,
         judged.move,
@@ -288,42 +319,7 @@ def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, 
     return moved, sign_offs.links_of(row.pk)[-1].hash
 
 
-def _check_is_no_keeper(
-    vote: _Vote, sealed: Mapping[str, Any], keepers: Collection[str], first: Link
-) -> None:
-    """Raises ``NotAllowed``: an agent and its keeper are one voice, and nobody signs for itself."""
-    voter = sign_offs.voter_of(str(vote.by), sealed)
-    if not sign_offs.is_of_a_keeper(voter, keepers, first.says):
-        return
-    if voter == sign_offs.UNKNOWN_KEEPER:
-        raise NotAllowed(
-            Sentence(
-                "Nobody is named who keeps you, so it may be who keeps the agent that proposed it."
-            ),
-            hint="An operator names your keeper in the admin.",
-        )
-    raise NotAllowed(
-        "The agent that proposed it has the same keeper; somebody else has to decide."
-        if vote.by.is_agent
-        else "You keep the agent that proposed it; somebody else has to decide."
-    )
-
-
-def _check_policy(vote: _Vote, sealed: Mapping[str, Any], first: Link) -> None:
-    """Raises ``InvalidRequest``: a supervisor approves by the policy of the contract, or not."""
-    is_approval = vote.verdict == Verdict.APPROVE
-    if is_approval and sign_offs.lacks_policy(str(vote.by), sealed, first.says):
-        required = first.says[seals.REQUIRED_POLICY]
-        raise InvalidRequest(
-            Sentence(
-                "The contract names the policy document {required}: an approval has to cite it.",
-                required=required,
-            ),
-            hint="GET /api/v1/pending has its text. Cite it, reject, or pass it on.",
-        )
-
-
-def _of_agent(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, Any]:
+def _of_agent(row: Transaction, vote: Ballot, agent: Agent | None) -> dict[str, Any]:
     """Members the event and the row of a decision have besides: of agents, keeper and policy."""
     if not vote.by.is_agent:
         return {}
@@ -333,32 +329,12 @@ def _of_agent(row: Transaction, vote: _Vote, agent: Agent | None) -> dict[str, A
     return members
 
 
-def _approvers(
-    row: Transaction, vote: _Vote, earlier: list[Link], sealed: Mapping[str, Any]
-) -> set[str]:
-    """Everybody who has approved once this vote counts. Raises ``NotAllowed`` for a second vote
-    of one keeper."""
-    approvers = sign_offs.approvers_in(earlier)
-    if vote.verdict != Verdict.APPROVE:
-        return approvers
-    voter = sign_offs.voter_of(str(vote.by), sealed)
-    if voter in approvers:
-        raise NotAllowed(
-            Sentence(
-                "An agent of the same keeper has approved it, or the keeper: together they have "
-                "one vote, and the contract of {tool} asks for {number}.",
-                tool=row.tool,
-                number=row.quorum,
-            )
-        )
-    return approvers | {voter}
-
-
 def _hand_over(row: Transaction) -> Transaction:
     """End what the agent carries out itself. What was changed since is left to a worker, which
     finds that out before anything else."""
     if sign_offs.why_not_to_act(row):
         return row
+    refuse_to_begin(row)
     return advance(
         row.pk,
         states.HAND_OVER,
@@ -369,25 +345,35 @@ def _hand_over(row: Transaction) -> Transaction:
     )
 
 
-def _check_may_decide(row: Transaction, vote: _Vote, earlier: list[Link]) -> None:
-    """Check, whatever the surface, that the contract accepts this kind of principal."""
-    by, in_contract = str(vote.by), row.required_approver
-    if vote.verdict == Verdict.PASS_ON and not sign_offs.may_pass_on(by, in_contract):
-        raise NotAllowed("Only a supervising agent passes a decision on.")
-    if not sign_offs.may_sign_off(by, in_contract):
-        raise NotAllowed(
-            Sentence("The contract of {tool} asks for a person to decide.", tool=row.tool)
-            if vote.by.is_agent
-            else Sentence("The contract of {tool} asks for an approver.", tool=row.tool)
-        )
-    if not sign_offs.may_sign_off(by, sign_offs.required_approver(in_contract, earlier)):
-        raise NotPossible()
-    if vote.verdict == Verdict.APPROVE and row.tool_version is not None:
-        _check_is_not_held(row)
+# --- when rules change ---------------------------------------------------------------------------
 
 
-def _check_is_not_held(row: Transaction) -> None:
-    """Raises ``ToolHeld``: nobody signs off what may be something else by now."""
-    if why := why_tool_held(row.tenant, row.tool):
-        text = Sentence("{tool} is held. {why}", tool=row.tool, why=Sentence(why))
-        raise ToolHeld(text, snapshot=row)
+def renew_terms(transaction_id: UUID) -> None:
+    """Judge what nobody has begun by the rules that are active now.
+
+    Its terms become stricter or stay; votes that fit them still count. What was signed off and is
+    not any more waits again, for what is left of its time.
+    """
+    with atomic():
+        rows = Transaction.objects.select_for_update().filter(pk=transaction_id)
+        row = rows.filter(state__in=[State.PREPARED, State.APPROVED]).first()
+        number = rules.active_number(row.tenant) if row is not None else 0
+        if row is None or number == rules.set_of(row.terms):
+            return
+        links = sign_offs.links_of(row.pk)
+        asked = votes.asked_by(links)
+        base = Base(asked, asked)
+        if row.terms is not None:
+            base = Base(terms_from(row.terms["contract"]), terms_from(row.terms["floor"]))
+        judgement = rules.judged_by(row.tenant, number, facts_of(row), base).joined_with(asked)
+        columns: dict[str, Any] = {
+            "terms": judgement.as_json(),
+            "required_approver": judgement.terms.required_approver.value,
+            "quorum": judgement.terms.quorum,
+        }
+        origin: dict[str, Any] = {"by": POLICY, "via": Surface.SYSTEM}
+        if row.state == State.APPROVED and not votes.is_enough(links, judgement.terms):
+            columns |= {"decided_at": None, "settlement": None}
+            advance(row.pk, states.TIGHTEN_TERMS, **origin, work=FRESH, **columns)
+        else:
+            advance(row.pk, states.RENEW_TERMS, **origin, **columns)

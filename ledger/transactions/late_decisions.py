@@ -1,17 +1,20 @@
-"""Answers to decisions that came late, or twice: what was decided, by whom, on which surface."""
+"""Answers to decisions and withdrawals that came late, or twice: what was decided, and by whom."""
 
 from __future__ import annotations
+
+from uuid import UUID
 
 from ledger.errors import (
     AlreadyDecided,
     DigestMismatch,
     Expired,
+    NotAllowed,
     NotFound,
     NotPossible,
     OwnTransaction,
     Sentence,
 )
-from ledger.models import Transaction, Verdict
+from ledger.models import Decision, Transaction, Verdict
 from ledger.principals import Principal
 from ledger.states import EventKind, State
 
@@ -44,6 +47,32 @@ def same_again_or_refuse(
         )
     text = Sentence("Its time was up; nobody can decide on it any more.")
     raise Expired(text, snapshot=snapshot)
+
+
+def withdrawn_or_refuse(transaction_id: UUID, by: Principal) -> Transaction:
+    """The present row for who has withdrawn an approval before, and not approved since.
+
+    Raises ``NotPossible, NotAllowed, NotFound``.
+    """
+    row = Transaction.objects.filter(pk=transaction_id).first()
+    if row is None:
+        raise NotFound()
+    decisions = Decision.with_withdrawn.filter(transaction=row, principal=str(by))
+    latest = decisions.order_by("at").last()
+    if latest is None or latest.verdict != Verdict.APPROVE:
+        raise NotAllowed(Sentence("Only who has approved it can undo that."))
+    if latest.is_withdrawn:
+        return row
+    if row.ending:
+        raise already_decided(row)
+    waits = row.state in {State.PREPARED, State.APPROVED}
+    raise NotPossible(
+        Sentence("The time to undo it is over. Nothing was undone.")
+        if waits
+        else Sentence("It had begun already. Nothing was undone."),
+        snapshot=row,
+        state=row.state,
+    )
 
 
 YOU_HAVE = {

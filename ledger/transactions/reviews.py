@@ -10,8 +10,7 @@ from ledger.errors import AlreadyDecided, InvalidRequest, NotFound, NotPossible,
 from ledger.models import Decision, Review, ReviewVerdict, Transaction
 from ledger.principals import Principal, Surface
 from ledger.states import State
-from ledger.transactions.reasons import check_reason
-from ledger.transactions.transitions import advance
+from ledger.transactions.transitions import advance, check_reason
 
 
 def is_in_sample(event_hash: str, percent: int) -> bool:

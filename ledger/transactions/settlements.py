@@ -19,12 +19,12 @@ from ledger import seals, states
 from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
+from ledger.sign_off.brakes import refuse_stopped
 from ledger.states import EventKind, Move, Outcome, State
 from ledger.tools import deployed_tool_of, tool_of
 from ledger.transactions import sign_offs
 from ledger.transactions.keepers import sealed_keepers
-from ledger.transactions.reasons import check_reason
-from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance
+from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance, check_reason
 
 RECEIPT_MAX = 500  # characters
 STUCK_AFTER = 3  # attempts
@@ -81,6 +81,7 @@ def compensate(transaction_id: UUID, *, by: Principal, via: Surface, reason: str
         raise InvalidRequest(Sentence("A compensation needs a reason."))
     check_reason(reason)
     row = _row(transaction_id, by)
+    refuse_stopped(row.tenant, row.proposed_by, row.tool, row)
     if not deployed_tool_of(row).has("compensate"):
         raise NotPossible(Sentence("{tool} declares no compensation.", tool=row.tool), snapshot=row)
     if row.content_erased_at is not None:

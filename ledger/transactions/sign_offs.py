@@ -8,29 +8,30 @@ that names the row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
 from ledger import seals, states
-from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
+from ledger.contracts import ConsequenceLevel, RiskLevel
 from ledger.events import content_faults, erasure_in, former_digests, order_faults, reason_faults
 from ledger.models import Event, Transaction, Verdict
-from ledger.principals import POLICY, Principal, PrincipalKind
+from ledger.principals import Principal
 from ledger.seals import Link
-from ledger.states import Move, Outcome
+from ledger.sign_off import rules
+from ledger.sign_off.rules import (
+    Base,
+    Facts,
+    Judgement,
+    facts_of,
+    terms_from,
+)
+from ledger.states import Move, Outcome, State
+from ledger.transactions import deadlines, votes
 
 Map = Mapping[str, Move[Any]]
-
 MOVES: Map = states.BY_KIND
-DECISIONS: dict[str, Verdict] = {
-    states.RECORD_APPROVAL.kind: Verdict.APPROVE,
-    states.APPROVE.kind: Verdict.APPROVE,
-    states.REJECT.kind: Verdict.REJECT,
-    states.PASS_ON.kind: Verdict.PASS_ON,
-}
-# The voter that all agents together are whose keeper nobody has named.
-UNKNOWN_KEEPER = "agents without a keeper"
 # The only moves that a proposer may make with its own transaction.
 OF_THE_PROPOSER = frozenset(
     {
@@ -49,6 +50,9 @@ OF_THE_SYSTEM = frozenset(
         states.EXPIRE.kind,
         states.RETRY.kind,
         states.LATE_RECEIPT.kind,
+        states.RENEW_TERMS.kind,
+        states.TIGHTEN_TERMS.kind,
+        states.MOVE_DEADLINE.kind,
     }
 )
 CLAIMED = states.CLAIM.kind
@@ -68,12 +72,6 @@ SETTLEMENT_KINDS: dict[str, str] = {
     Outcome.COMPENSATE: states.COMPENSATE.kind,
 }
 SETTLED = frozenset(SETTLEMENT_KINDS.values())
-# The kinds of principals that a contract accepts. Of the system, only POLICY signs off.
-KINDS: dict[str, frozenset[str]] = {
-    str(RequiredApprover.NONE): frozenset({PrincipalKind.SYSTEM, PrincipalKind.USER}),
-    str(RequiredApprover.SUPERVISOR): frozenset({PrincipalKind.AGENT, PrincipalKind.USER}),
-    str(RequiredApprover.HUMAN): frozenset({PrincipalKind.USER}),
-}
 
 
 def links_of(subject: UUID) -> list[Link]:
@@ -101,10 +99,14 @@ def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str
     if (
         not links
         or not row.is_untouched
-        or links[0].says.get("row_digest") != seals.row_digest(row)
+        or links[0].says.get("row_digest") != _row_digest(row, links)
     ):
         return "The transaction was changed after it was signed off."
-    for fault in (*chain_faults(links, MOVES), *sign_off_faults(row, links)):
+    for fault in (
+        *chain_faults(links, MOVES),
+        *sign_off_faults(row, links),
+        *terms_faults(row, rules.judged_by),
+    ):
         return f"Its sealed history does not allow it: {fault}"
     if links[-1].to_state != row.state:
         return f"Its sealed history does not allow it: no event made it {row.state}."
@@ -161,54 +163,32 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     deciders: set[str] = set()
     for n, link in enumerate(links):
         faults = [*_actor_faults(link, links[0].principal, first)]
-        if link.kind in DECISIONS:
-            required = required_approver(str(first.get("required_approver")), links[:n])
+        if link.kind == votes.WITHDRAWAL:
+            vote = votes.standing_approval(links[:n], link.principal)
+            faults += [*votes.withdrawal_faults(link, vote)]
+            valid = [each for each in valid if each is not vote]
+            deciders.discard(link.principal)
+        # By the last one, which signed it off; an earlier one can be withdrawn until it begins.
+        if link.kind == CLAIMED and any(votes.may_be_undone_at(link.at, v) for v in valid[-1:]):
+            faults.append("carried out while its approval could still be withdrawn.")
+        terms = votes.asked_by(links[: n + 1])
+        if link.kind in votes.DECISIONS:
+            required = votes.required_approver(terms.required_approver, links[:n])
+            faults += votes.terms_of_vote_faults(link, terms)
             decision_faults = [*_decision_faults(link, row, first, required, deciders)]
+            if deadlines.is_late(row, links, n):
+                decision_faults.append("the decision came after the time was up.")
             faults += decision_faults
             deciders.add(link.principal)
             if not decision_faults:
                 valid.append(link)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
             faults.append(f"{link.kind}, and nothing was ever carried out.")
-        if link.kind in NEEDS_SIGN_OFF and not _is_enough(approvers_in(valid), first):
+        if link.kind in NEEDS_SIGN_OFF and not votes.is_enough(valid, terms):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{_name_of(link)}: {fault}" for fault in faults)
     yield from _settlement_faults(row, links)
-
-
-def required_approver(in_contract: str, before: Sequence[Link]) -> str:
-    """The one who has to decide after these events: a person, once an agent has passed it on."""
-    if any(link.kind == states.PASS_ON.kind for link in before):
-        return str(RequiredApprover.HUMAN)
-    return in_contract
-
-
-def approvers_in(links: Sequence[Link]) -> set[str]:
-    """The different voters that approved; once it was passed on, only people count.
-
-    Agents that one person keeps are one voter, and the same voter as that person.
-    """
-    approvals = [link for link in links if DECISIONS.get(link.kind) == Verdict.APPROVE]
-    if any(link.kind == states.PASS_ON.kind for link in links):
-        approvals = [link for link in approvals if Principal.parse(link.principal).is_user]
-    return {voter_of(link.principal, link.says) for link in approvals}
-
-
-def voter_of(principal: str, says: Mapping[str, Any]) -> str:
-    """The owner of a vote. Decisions of agents from before keepers were sealed count for each."""
-    if Principal.parse(principal).is_agent and "kept_by" in says:
-        return str(says["kept_by"]) or UNKNOWN_KEEPER
-    return principal
-
-
-def is_of_a_keeper(voter: str, keepers: Collection[str], first: Mapping[str, Any]) -> bool:
-    """True if the vote may be the proposer's own: of who keeps that agent, or of a supervisor
-    whose keeper nobody has named, where the contract does not allow it.
-
-    ``first`` are the details of the first event.
-    """
-    is_own = voter in keepers or (voter == UNKNOWN_KEEPER and bool(keepers))
-    return is_own and first.get(seals.KEEPER_MAY_SIGN) is not True
+    yield from deadlines.deadline_faults(row, links)
 
 
 def lacks_policy(principal: str, says: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
@@ -264,18 +244,11 @@ def _confirms(link: Link, proposal: Link | None) -> bool:
     )
 
 
-def _is_enough(approvers: set[str], first: Mapping[str, Any]) -> bool:
-    if first.get("required_approver") == RequiredApprover.NONE and str(POLICY) in approvers:
-        return True
-    quorum = first.get("quorum")
-    return isinstance(quorum, int) and len(approvers) >= max(quorum, 1)
-
-
 def _actor_faults(link: Link, proposer: str, first: Mapping[str, Any]) -> Iterator[str]:
     if link.principal == proposer and link.kind not in OF_THE_PROPOSER:
         yield f"{link.kind} by the proposer itself."
     keepers = link.says.get(seals.PROPOSER_KEPT_BY, [])
-    if link.kind not in DECISIONS and is_of_a_keeper(link.principal, keepers, first):
+    if link.kind not in votes.DECISIONS and votes.is_of_a_keeper(link.principal, keepers, first):
         yield f"{link.kind} by who keeps the agent that proposed it."
     cancels_for = link.says.get("in_place_of", link.principal)
     if link.kind == states.CANCEL.kind and cancels_for != proposer:
@@ -290,37 +263,43 @@ def _decision_faults(
     says = link.says
     if says.get("intent_digest") != first.get("intent_digest"):
         yield "the decision is on something else than what was prepared."
-    if says.get("verdict") != DECISIONS[link.kind]:
+    if says.get("verdict") != votes.DECISIONS[link.kind]:
         yield f"{link.kind} with the verdict {says.get('verdict')!r:.40}."
     if link.principal in deciders:
         yield f"a second decision of {link.principal}."
-    may = may_pass_on if link.kind == states.PASS_ON.kind else may_sign_off
+    may = votes.may_pass_on if link.kind == states.PASS_ON.kind else votes.may_sign_off
     if not may(link.principal, required):
         yield f"the contract does not accept a decision of {link.principal}."
-    is_own = is_of_a_keeper(
-        voter_of(link.principal, says), says.get(seals.PROPOSER_KEPT_BY, []), first
+    is_own = votes.is_of_a_keeper(
+        votes.voter_of(link.principal, says), says.get(seals.PROPOSER_KEPT_BY, []), first
     )
-    if is_own and DECISIONS[link.kind] != Verdict.REJECT:
+    if is_own and votes.DECISIONS[link.kind] != Verdict.REJECT:
         yield f"the decision of {link.principal} is of who keeps the agent that proposed it."
-    is_approval = DECISIONS[link.kind] == Verdict.APPROVE
+    is_approval = votes.DECISIONS[link.kind] == Verdict.APPROVE
     if is_approval and lacks_policy(link.principal, says, first):
         yield f"the approval of {link.principal} does not cite the policy of the contract."
-    if link.at > row.expires_at:
-        yield "the decision came after the time was up."
 
 
-def may_sign_off(principal: str, required_approver: str) -> bool:
-    """True if a contract accepts a decision of this kind of principal."""
-    decider = Principal.parse(principal)
-    if decider.is_system and principal != str(POLICY):
-        return False
-    return decider.kind in KINDS.get(required_approver, frozenset())
+# As ``rules.judged_by``: the judgement of facts by the rules of a tenant and number.
+Judge = Callable[[str, int, Facts, Base], Judgement]
 
 
-def may_pass_on(principal: str, required_approver: str) -> bool:
-    """True if this principal may leave it to people: an agent that might decide itself."""
-    is_agent = Principal.parse(principal).is_agent
-    return is_agent and may_sign_off(principal, required_approver)
+def terms_faults(row: Any, judge: Judge) -> Iterator[str]:
+    """Check that the terms are what the rules made of the sealed facts, and the columns theirs."""
+    if row.terms is None:
+        return
+    try:
+        terms, number = terms_from(row.terms), int(row.terms["set"])
+        base = Base(terms_from(row.terms["contract"]), terms_from(row.terms["floor"]))
+    except (KeyError, TypeError, ValueError):
+        yield f"transaction {row.id}: its terms cannot be read."
+        return
+    if (row.required_approver, row.quorum) != (terms.required_approver, terms.quorum):
+        yield f"transaction {row.id}: its approvers are not those of its terms."
+    if row.content_erased_at is None and row.state != State.REFUSED:
+        judgement = judge(row.tenant, number, facts_of(row), base)
+        if list(judgement.matched) != row.terms.get("rules") or not terms.covers(judgement.terms):
+            yield f"transaction {row.id}: its terms are not what rules {number} make of it."
 
 
 def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
@@ -332,19 +311,23 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     former = former_digests(erasure) if erasure is not None else {}
     if row.state != last.to_state:
         yield f"{name} is {row.state}, but its last event ({last.id}) left it {last.to_state}."
-    if says.get("row_digest") != seals.row_digest(row, former):
+    if says.get("row_digest") != _row_digest(row, links, former):
         yield f"{name} is not what was prepared: its columns do not have the sealed digest."
     if erasure is not None:
         yield from content_faults(row, links, erasure)
     elif seals.digest_of(seals.intent_of(row)) != row.intent_digest:
         yield f"{name} does not have the intent digest that it was signed off by."
-    for column in ("intent_digest", "quorum", "required_approver", "input_hash"):
+    derived = seals.OF_TERMS if row.terms is not None else frozenset()
+    for column in {"intent_digest", "quorum", "required_approver", "input_hash"} - derived:
         if says.get(column) != getattr(row, column):
             yield f"{name}: {column} is not the sealed one."
     if row.keeper_may_sign != (says.get(seals.KEEPER_MAY_SIGN) is True):
         yield f"{name}: keeper_may_sign is not the sealed one."
     if row.required_policy != says.get(seals.REQUIRED_POLICY, ""):
         yield f"{name}: required_policy is not the sealed one."
+    sealed_evidence = says.get(seals.EVIDENCE, []) if erasure is None else []
+    if [each.get("sha256") for each in row.evidence or []] != sealed_evidence:
+        yield f"{name}: evidence is not the sealed one."
     if (row.tenant, row.proposed_by) != (first.tenant, first.principal):
         yield f"{name}: tenant or proposer is not that of its first event."
     if any(link.transaction_id != row.id for link in links):
@@ -352,6 +335,12 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     yield from outcome_faults(row, links, seals.OUTCOME)
     for link, fault in order_faults(links, seals.as_text(row.retain_until)):
         yield f"{_name_of(link)}: {fault}"
+
+
+def _row_digest(
+    row: Any, links: Sequence[Link], former: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    return seals.row_digest(row, former, links[0].says, deadlines.as_prepared(links))
 
 
 def outcome_faults(row: Any, links: Sequence[Link], columns: Iterable[str]) -> Iterator[str]:

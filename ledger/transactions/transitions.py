@@ -21,7 +21,7 @@ from django.db.models.expressions import Combinable
 from django.db.transaction import atomic
 
 from ledger import seals
-from ledger.errors import NotFound, NotPossible
+from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.events import moves
 from ledger.events.moves import ManyMoves, MovedAtOnce, SealedAtOnce, compile_move as compile_moves
 from ledger.foundation.postgres import use_prepared_statements
@@ -30,6 +30,7 @@ from ledger.principals import Principal, Surface
 from ledger.states import Move, State
 
 ALWAYS = Q()
+REASON_MAX = 2_000  # characters
 
 
 class Unchanged(Enum):
@@ -67,6 +68,13 @@ FRESH = WorkColumns(attempts=0, lease_expires_at=None, next_attempt_at=None)
 REVOKED = WorkColumns(
     fencing_token=F("fencing_token") + 1, lease_expires_at=None, next_attempt_at=None
 )
+
+
+def check_reason(reason: str) -> None:
+    """Raises ``InvalidRequest`` for a reason that no event can have."""
+    if len(reason) > REASON_MAX:
+        raise InvalidRequest(Sentence("A reason has at most {most} characters.", most=REASON_MAX))
+    seals.refuse_unsafe_text(reason, "reason")
 
 
 def advance(

@@ -21,7 +21,7 @@ from django.db import close_old_connections, connection
 
 from ledger.execution import Executions
 from ledger.foundation.lanes import Lane, Places
-from ledger.foundation.postgres import use_prepared_statements
+from ledger.foundation.postgres import on_one_line, use_prepared_statements
 from ledger.models import TransactionRow
 from ledger.states import State
 from ledger.tools import silent_addresses, tool_of
@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 MOST_WAITING = 10_000  # for one tool of a tenant
 COMMIT = "commit"
 QUEUES = frozenset({COMMIT, "roll_back", "compensate"})  # their jobs call tools
+MOST_TIMERS = 200
 TOGETHER = 16  # transactions that are claimed in one statement
 
 JobName = tuple[str, str]  # the queue and the id
@@ -53,6 +54,7 @@ class Call(NamedTuple):
     address: Address | None
     timeout: timedelta
     is_first: bool
+    wait_s: float = 0.0  # its approval can be withdrawn for so long
 
 
 class _InHand(NamedTuple):
@@ -74,6 +76,7 @@ class Calls:
         self._executions = Executions(lambda ids: self._end([(COMMIT, str(pk)) for pk in ids]))
         self._changed = threading.Condition()
         self._in_hand: dict[JobName, _InHand] = {}  # at work, or waiting for a place
+        self._timers: set[threading.Timer] = set()
         self._is_closed = False
 
     def _shares(self, subject: Subject) -> Mapping[Hashable, float]:
@@ -95,6 +98,9 @@ class Calls:
         address answers.
         """
         calls = _calls_of(work)
+        unknown = work.keys() - calls.keys()
+        for job_id in [each for each, call in calls.items() if call.wait_s > 0]:
+            self._begin_later(name, job_id, work[job_id], calls.pop(job_id).wait_s)
         not_now = silent_addresses.read() if calls else frozenset()
         self._begin(
             [
@@ -104,9 +110,29 @@ class Calls:
                 and self._take_place((name, job_id), call, work[job_id])
             ]
         )
-        for job_id in work.keys() - calls.keys():
+        for job_id in unknown:
             work[job_id]()  # which finds out that there is no such row, and says so
         close_old_connections()  # the threads may have the session
+
+    def _begin_later(self, name: str, job_id: str, do: Callable[[], None], wait_s: float) -> None:
+        """Come back to it once nobody can undo it any more. If this process ends before, or too
+        many wait already, the sweeper finds it."""
+        with self._changed:
+            self._timers = {each for each in self._timers if each.is_alive()}
+            if self._is_closed or len(self._timers) >= MOST_TIMERS:
+                return
+            timer = threading.Timer(wait_s, self._begin_in_thread, [name, {job_id: do}])
+            timer.daemon = True
+            self._timers.add(timer)
+            timer.start()
+
+    def _begin_in_thread(self, name: str, work: Mapping[str, Callable[[], None]]) -> None:
+        try:
+            self.begin_each(name, work)
+        except Exception as failure:
+            logger.info("%s not begun; the sweeper comes back to it: %s", [*work], failure)
+        finally:
+            connection.close()
 
     def _take_place(self, job: JobName, call: Call, do: Callable[[], None]) -> bool:
         """True if it has a place; else it waits in line, unless too many do."""
@@ -202,22 +228,28 @@ _COLUMNS = (
     "lease_expires_at",
     "next_attempt_at",
 )
-_BY_ID = f"SELECT {', '.join(_COLUMNS)} FROM ledger_transaction WHERE id = ANY (%s::uuid[])"
+_WAIT_S = f"""
+    CASE WHEN state = '{State.APPROVED}' AND next_attempt_at > statement_timestamp()
+    THEN extract(epoch FROM next_attempt_at - statement_timestamp())::float8 ELSE 0 END
+"""
+_BY_ID = on_one_line(
+    f"SELECT {', '.join(_COLUMNS)}, {_WAIT_S} FROM ledger_transaction WHERE id = ANY (%s::uuid[])"
+)
 
 
 def _calls_of(job_ids: Iterable[str]) -> dict[str, Call]:
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_BY_ID, [list(job_ids)])
         rows = [
-            TransactionRow(**dict(zip(_COLUMNS, values, strict=True)))
-            for values in cursor.fetchall()
+            (TransactionRow(**dict(zip(_COLUMNS, values, strict=True))), wait_s)
+            for *values, wait_s in cursor.fetchall()
         ]
-    return {str(row.pk): _call_of(row) for row in rows}
+    return {str(row.pk): _call_of(row, wait_s) for row, wait_s in rows}
 
 
-def _call_of(row: TransactionRow) -> Call:
+def _call_of(row: TransactionRow, wait_s: float) -> Call:
     tool = tool_of(row)
     runs_at, timeout = (tool.runs_at, tool.contract.call_timeout) if tool else ("", timedelta(0))
     subject = Subject(row.tenant, row.tool, runs_at)
     is_first = row.state == State.APPROVED
-    return Call(subject, silent_addresses.next_call_of(row), timeout, is_first)
+    return Call(subject, silent_addresses.next_call_of(row), timeout, is_first, wait_s)

@@ -79,7 +79,7 @@ def _write_refusal(role: str, *reasons: tuple[str, str]) -> None:
     sys.stderr.write(f"Assent's {role} does not start, because that would not be safe:\n")
     for problem, hint in reasons:
         sys.stderr.write(f"  - {problem}\n    {hint}\n")
-    sys.stderr.write("Nothing was changed. docs/operators.md says more.\n")
+    sys.stderr.write("Nothing was changed. docs/operators-first-day.md says more.\n")
 
 
 def allow_many_connections() -> None:
@@ -215,7 +215,7 @@ def _limits() -> Iterator[CheckMessage]:
     except ValueError as failure:
         yield Error(
             f"ASSENT_LIMITS cannot be read: {failure}.",
-            hint="Write agent.pending=1000; docs/operators.md lists the limits.",
+            hint="Write agent.pending=1000; docs/operators-running.md lists the limits.",
             id="assent.E013",
         )
     if settings.WEB_PROCESSES < 1:

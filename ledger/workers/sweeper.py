@@ -34,7 +34,7 @@ from ledger.execution import redemption
 from ledger.foundation.postgres import Outage, is_locked
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import prune_refusals
-from ledger.models import Transaction, TransactionQuerySet
+from ledger.models import Brake, Tenant, Transaction, TransactionQuerySet, not_stopped
 from ledger.proof import retention
 from ledger.proof.log import keeper
 from ledger.reporting.usage import count_events
@@ -155,7 +155,9 @@ class Sweeper:
     def settle(self) -> None:
         """The first half of a round: what the sweeper does itself, in the database alone."""
         steps: list[Callable[[], object]] = [
+            set_clocks_going,
             expire_what_is_due,
+            renew_terms,
             sign_off_by_policy,
             doubt_lapsed_leases,
             let_go_of_unused_permits,
@@ -194,7 +196,8 @@ class Sweeper:
             "commit", _approved_and_unclaimed(), rows.inquiry_due(), rows.accepted_due()
         )
         self._enqueue_rows("roll_back", Transaction.objects.work_due(State.ROLLING_BACK))
-        self._enqueue_rows("compensate", Transaction.objects.work_due(State.COMPENSATING))
+        compensations = Transaction.objects.work_due(State.COMPENSATING)
+        self._enqueue_rows("compensate", compensations.filter(not_stopped()))
 
     def _enqueue_further(self, name: str) -> None:
         self._enqueue_due(name, _further_jobs[name]())
@@ -262,18 +265,36 @@ def go_on() -> None:
         _go_on()
 
 
+def set_clocks_going() -> None:
+    """Move the deadlines of what a brake has stopped, once it has ended."""
+    for brake in Brake.objects.uncounted().ended().order_by("pk"):
+        for transaction_id in coordinator.left_behind(brake, BATCH):
+            _try(coordinator.set_going, transaction_id)
+        if not coordinator.left_behind(brake, 1):
+            Brake.objects.ended().filter(pk=brake.pk).update(counted_at=Now())
+
+
 def expire_what_is_due() -> None:
     for transaction_id in _ids(Transaction.objects.due().order_by("expires_at")):
         _try(coordinator.expire, transaction_id)
 
 
+def renew_terms() -> None:
+    """Judge what nobody has begun by the rules that were activated since."""
+    with_rules = Tenant.objects.filter(rule_set__gt=0).values_list("pk", flat=True)
+    waiting = Transaction.objects.filter(state__in=[State.PREPARED, State.APPROVED])
+    for transaction_id in _ids(waiting.filter(tenant__in=[*with_rules]).judged_by_other_rules()):
+        _try(coordinator.renew_terms, transaction_id)
+
+
 def sign_off_by_policy() -> None:
     """Sign off what a process that died after prepare left without its automatic sign-off."""
-    left = Transaction.objects.pending().filter(
+    left = Transaction.objects.pending().filter(not_stopped())
+    left = left.filter(
         required_approver=RequiredApprover.NONE, created_at__lte=Now() - GRACE, expires_at__gt=Now()
     )
-    for transaction_id, digest in left.values_list("pk", "intent_digest")[:BATCH]:
-        _try(coordinator.approve_by_policy, transaction_id, digest)
+    for wanted in left.values_list("pk", "intent_digest", "terms")[:BATCH]:
+        _try(coordinator.approve_by_policy, *wanted)
 
 
 def doubt_lapsed_leases() -> None:

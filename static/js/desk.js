@@ -6,6 +6,7 @@ import { listenToKeys } from "./keys.js";
 import { everySecond, query, refreshList, refreshRows, refreshSince, showRows, startList } from "./list.js";
 import { connect } from "./live.js";
 import { $, $$, announce, fetchPart, leaveForSignIn, parsed } from "./page.js";
+import "./undo.js";
 import { word } from "./words.js";
 
 document.addEventListener("click", (click) => {
@@ -15,6 +16,7 @@ document.addEventListener("click", (click) => {
     click.preventDefault();
     openRow(row);
   }
+  for (const menu of $$("[data-menu][open]")) if (!menu.contains(target) || target.closest("li button")) menu.open = false;
   const opener = target.closest("[data-open]");
   if (opener) document.getElementById(opener.dataset.open)?.showModal();
   if (target.closest("[data-print]")) window.print();

@@ -71,7 +71,7 @@ function tell(form, text) {
 const isFilled = (field) =>
   field.type === "radio"
     ? [...field.form.elements].some((other) => other.name === field.name && other.checked)
-    : field.value.trim() !== "";
+    : field.type === "checkbox" ? field.checked : field.value.trim() !== "";
 
 // Before htmx sees the form: a field that is missing is named under it.
 document.addEventListener("submit", (submit) => {

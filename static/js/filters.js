@@ -9,3 +9,10 @@ document.addEventListener("click", ({ target }) => {
   const isOpen = button.closest("form").classList.toggle("unfolded");
   button.setAttribute("aria-expanded", String(isOpen));
 });
+// What is saved under a name are the filters as they are now.
+document.addEventListener("submit", ({ target }) => {
+  if (!target.matches("form[data-save-view]")) return;
+  const filters = document.querySelector("form.filters");
+  const isSet = ([, value]) => typeof value === "string" && value !== "";
+  target.elements.query.value = new URLSearchParams([...new FormData(filters)].filter(isSet));
+});

@@ -1,10 +1,11 @@
 // The open item: opened from the list, kept up to date, and left for the next one.
-import { tick } from "./clock.js";
+import { serverNow, tick } from "./clock.js";
 import { query, rowsForMe, rowWith, waitingRows } from "./list.js";
 import { $, $$, announce, fetchFragment, isNarrow, parsed } from "./page.js";
 import { word } from "./words.js";
 
 const NEXT_AFTER = 2_000; // milliseconds, for who lets the next item open by itself
+const UNDO = /\/undo$/;
 const VERBS = /\/(approve|reject|resolve|answer|compensate)(\?|$)/;
 
 let openings = 0; // how many items were requested; only the last requested one is shown
@@ -145,6 +146,14 @@ function placeOf(row) {
   return { rows: near.map(({ id }) => id), top: row.getBoundingClientRect().top };
 }
 
+// What was undone from the note at the bottom takes the place of the item that was open.
+export function showUndone() {
+  const { address } = openItem()?.dataset ?? {};
+  if (!address) return;
+  if (location.pathname !== address) history.pushState({ address }, "", withFilters(address));
+  showItem();
+}
+
 function showItem() {
   document.body.classList.add("item-open");
   if (isNarrow.matches) window.scrollTo(0, 0);
@@ -214,7 +223,8 @@ function offerNext() {
   const receipt = $("#item [data-receipt], #item .block.good code")?.textContent.trim();
   const row = nextRow(), line = document.createElement("p"), text = document.createElement("span");
   line.className = "next";
-  text.textContent = receipt ? word("done_with_receipt", { receipt }) : word(decided.verb);
+  const isTold = $("#item form[data-undo-until]") !== null; // by the words beside its button
+  text.textContent = receipt ? word("done_with_receipt", { receipt }) : isTold ? "" : word(decided.verb);
   line.append(text);
   if (row) line.append(linkTo(row)); else line.append(word("nothing_next"));
   bar.append(line);
@@ -225,9 +235,17 @@ function linkTo(row) {
   const link = document.createElement("a");
   link.href = $("a", row).getAttribute("href");
   link.dataset.next = row.dataset.id;
-  link.textContent = `${word("next", { summary: $("strong", row).textContent })} ↵`;
+  link.className = "button quiet";
+  const text = document.createElement("bdi");
+  text.textContent = word("next", { summary: $("strong", row).textContent });
+  link.append(text, "↵");
   link.addEventListener("click", (click) => { click.preventDefault(); openNext(); });
   return link;
+}
+
+function secondsToUndo() {
+  const { undoUntil } = $("#item form[data-undo-until]")?.dataset ?? {};
+  return undoUntil ? Math.ceil((Date.parse(undoUntil) - serverNow()) / 1000) : 0;
 }
 
 function tell(text) {
@@ -235,8 +253,11 @@ function tell(text) {
   announce(text);
 }
 
-document.addEventListener("htmx:beforeRequest", ({ detail }) => {
-  const verb = VERBS.exec(detail.requestConfig?.path ?? "")?.[1];
+document.addEventListener("htmx:beforeRequest", (event) => {
+  const { detail } = event, verb = VERBS.exec(detail.requestConfig?.path ?? "")?.[1];
+  // Another item is on its way into the place of the one that this click is for.
+  if (verb && detail.target.id === "item" && isOpening()) { event.preventDefault(); return; }
+  if (UNDO.test(detail.requestConfig?.path ?? "")) decided = null;
   if (verb && detail.target.id === "item") decided = { id: openId(), verb: `done_${verb}`, isDone: false };
 });
 
@@ -245,8 +266,10 @@ document.addEventListener("htmx:afterSwap", ({ detail }) => {
   if (detail.xhr.status >= 300) { decided = null; return; }
   decided.isDone = true;
   const mine = decided;
+  const seconds = secondsToUndo();
+  if (seconds > 0) announce(word("undo_offered", { seconds }));
   // Whoever hears the page is told once: with the receipt if that comes soon.
-  setTimeout(() => { if (decided === mine && !mine.isTold) tell(word(mine.verb)); }, 3_000);
+  else setTimeout(() => { if (decided === mine && !mine.isTold) tell(word(mine.verb)); }, 3_000);
   offerNext();
   if (document.body.dataset.opensNext) {
     setTimeout(() => { if (decided === mine && isDecided() && !isBusy()) openNext(); }, NEXT_AFTER);

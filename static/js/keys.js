@@ -1,4 +1,4 @@
-// j/k, enter, escape, a, r, /, g then a letter of a page, ?. Never while somebody is typing or a
+// j/k, enter, escape, a, r, z, /, g then a letter of a page, ?. Never while somebody is typing or a
 // dialog is open. A key that is held down moves through the list and decides nothing.
 import { focusHeading, isDecided, isOpening, openId, openNext, openRow, rowAt } from "./item.js";
 import { rowWith } from "./list.js";
@@ -43,6 +43,7 @@ export function listenToKeys() {
     k: () => step(-1),
     a: () => { if (!isOpening()) { arm(); answer(); } },
     r: () => { if (!isOpening()) press("[data-reject]"); },
+    z: () => $("[data-undo]:not(:disabled)")?.click(),
     "/": () => $("[data-search]")?.focus(),
     "?": () => $("#keys").showModal(),
     g: () => { wentAt = Date.now(); },
@@ -64,6 +65,12 @@ export function listenToKeys() {
   }
 
   function escape() {
+    const menu = $("[data-menu][open]");
+    if (menu) {
+      menu.open = false;
+      $("summary", menu).focus();
+      return true;
+    }
     const row = rowWith(openId());
     if (row) $("a", row).focus();
     return Boolean(row);

@@ -33,7 +33,7 @@ function countGroups() {
     $("[data-group-count]", section).textContent = total;
   }
   const empty = $("[data-empty]");
-  if (empty) empty.hidden = $$("#list .row:not(.lapsed)").length > 0;
+  if (empty) empty.hidden = $$("#list .row:not(.lapsed), #list .check").length > 0;
   const lapsed = $$("#list .row.lapsed").length, note = $("[data-lapsed]");
   if (!note) return;
   note.hidden = !lapsed;
@@ -180,7 +180,8 @@ function patch(fragment) {
   keepingFocus(() => { for (const row of $$(".row", fragment)) patchRow(document.adoptNode(row)); });
   const seconds = Number($("[data-refresh-after]", fragment)?.dataset.refreshAfter);
   if (seconds) refreshAfter = seconds * 1_000;
-  if ($("[data-hidden-changed]", fragment)) refreshListSoon();
+  const checked = $("[data-checked]", fragment)?.dataset.checked;
+  if ($("[data-hidden-changed]", fragment) || (checked && checked !== numbersOfChecks())) refreshListSoon();
   count(fragment);
   changed();
   tick();
@@ -215,6 +216,7 @@ function replaceRest(fragment) {
   for (const section of $$("section[data-group]", fragment)) {
     $(`#list section[data-group="${section.dataset.group}"]`).dataset.rest = section.dataset.rest;
   }
+  replaceChecks(fragment);
   for (const part of ["[data-further]", "[data-more]", ".note"]) {
     $(`#list ${part}`)?.remove();
     const next = $(part, fragment);
@@ -222,6 +224,15 @@ function replaceRest(fragment) {
     else if (next) $("#list [data-empty]").before(document.adoptNode(next));
   }
   watchEnd();
+}
+
+const numbersOfChecks = () => $$("#list [data-checks]").map((each) => each.dataset.number).join(" ");
+
+function replaceChecks(fragment) {
+  for (const old of $$("#list [data-checks]")) {
+    const next = $(`[data-checks="${old.dataset.checks}"]`, fragment);
+    if (next && old.innerHTML !== next.innerHTML) old.replaceWith(document.adoptNode(next));
+  }
 }
 
 function keepingFocus(work) {

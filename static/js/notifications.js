@@ -133,7 +133,7 @@ async function forget() {
 if (person) {
   document.addEventListener("desk:changed", ({ detail }) => tellOf(detail.slice(0, 20)).catch(() => {}));
   document.addEventListener("submit", ({ target }) => {
-    if (target.matches("form.who")) { navigator.clearAppBadge?.(); forget().catch(() => {}); }
+    if (target.matches("[data-sign-out]")) { navigator.clearAppBadge?.(); forget().catch(() => {}); }
   });
   const waiting = $("[data-waiting]");
   if (waiting) new MutationObserver(showBadge).observe(waiting, { childList: true, characterData: true, subtree: true });

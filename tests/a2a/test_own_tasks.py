@@ -151,6 +151,24 @@ def test_a_tool_that_does_not_answer_is_asked_again_later(acme):
     assert Task.objects.get(pk=task.pk).state == "auth-required"
 
 
+def test_a_task_waits_again_when_an_approval_is_undone(acme, alice):
+    task, row = submit(), Transaction.objects.get()
+    said = {"digest": row.intent_digest, "by": alice, "via": "web"}
+
+    def state():
+        sweep()
+        return Task.objects.get(pk=task.pk).state
+
+    coordinator.approve(row.pk, undo_seconds=30, **said)
+    assert state() == "working"
+    coordinator.withdraw_approval(row.pk, by=alice, via="web")
+    assert state() == "auth-required"
+
+    coordinator.approve(row.pk, **said)
+    execution.commit(row.pk)
+    assert state() == "completed"
+
+
 def test_canceled_while_it_plans_it_can_never_be_signed_off(acme, alice):
     while_planning(
         lambda: tasks.cancel(Task.objects.get().pk, by=ORCHESTRATOR, via="a2a", reason="stop")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from urllib.parse import urlsplit
 
@@ -19,7 +20,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.timeout(300),
 ]
-TOKENS = "/admin/ledger/agenttoken/"
 
 
 def assert_clean(page):
@@ -27,24 +27,24 @@ def assert_clean(page):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("action", ["rotate", "revoke"])
+@pytest.mark.parametrize("action", ["Rotate…", "Revoke…"])
 def test_the_question_before_tokens_end(action, scene, product, page_of):
-    page = page_of("admin")
-    page.goto(product.url + TOKENS)
-    page.locator("input.action-select").first.check()
-    page.select_option("select[name=action]", action)
-    page.locator("button[name=index]").click()
-    page.wait_for_selector("input[name=confirmed]", state="attached")
+    page = page_of("operator")
+    page.goto(f"{product.url}/agents/")
+    page.locator(".offers li", has_text=re.compile("[1-9] tokens?")).first.locator("a").click()
+    page.get_by_role("button", name=action).first.click()
+    page.wait_for_selector("dialog[open]")
 
     assert_clean(page)
 
 
 def test_a_token_that_was_just_issued(scene, product, page_of):
-    page = page_of("admin")
-    page.goto(f"{product.url}{TOKENS}add/")
-    page.select_option("select[name=agent]", index=1)
-    page.locator("input[name=_save]").click()
-    page.wait_for_selector("button[data-copy]")
+    page = page_of("operator")
+    page.goto(f"{product.url}/agents/")
+    page.locator(".offers a").first.click()
+    page.get_by_text("Issue a token").first.click()
+    page.get_by_role("button", name="Issue a token").click()
+    page.wait_for_selector("pre[data-copy]")
 
     assert_clean(page)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema_rs
 import pytest
 
-from approvals.api import api
+from approvals.api import api, field_of
 from approvals.http.field_descriptions import words
 from approvals.http.reference.api_page import JSON, operations
 
@@ -75,6 +75,20 @@ def test_the_first_error_of_an_agents_author_says_what_is_wrong(as_helpdesk):
 
     assert answer.status_code == 422
     assert answer.json()["detail"] == "reason: at most 2,000 characters."
+    assert [error["field"] for error in answer.json()["errors"]] == ["reason"]
+
+
+def test_an_error_names_a_field_as_the_request_has_it(as_helpdesk):
+    whole = as_helpdesk.post("/transactions", [1], key="k")
+    query = as_helpdesk.get("/transactions?limit=9999")
+
+    def fields(answer):
+        assert answer.status_code == 422, answer.content
+        return [error["field"] for error in answer.json()["errors"]]
+
+    assert fields(whole) == ["body"]
+    assert fields(query) == ["limit"]
+    assert field_of({"loc": ("body", "body", "receipt", "fields", 0)}) == "receipt.fields.0"
 
 
 def test_an_error_names_three_fields_and_counts_the_others(as_helpdesk):

@@ -1,4 +1,4 @@
-"""The first start without anybody: one link, the first account, the tools, a token, a request."""
+"""The first start without anybody: one link, the first account, and four things to do."""
 
 from __future__ import annotations
 
@@ -13,18 +13,20 @@ from approvals.http.middleware import roles_of
 from approvals.local.management.commands import up
 from approvals.models import SignInLink
 from approvals.people.sign_in import links
-from ledger.models import AgentToken, Tenant
+from ledger import execution
+from ledger.models import Tenant, Transaction
 from tests.conftest import propose
 
 pytestmark = pytest.mark.django_db
+PASSWORD = "long and unusual"
 MIA = {
     "username": "mia",
     "first_name": "Mia",
     "last_name": "Frey",
     "email": "",
-    "organisation": "frey",
-    "password1": "long and unusual",
-    "password2": "long and unusual",
+    "organisation": "Frey & Söhne",
+    "password1": PASSWORD,
+    "password2": PASSWORD,
 }
 
 
@@ -63,9 +65,9 @@ def test_the_first_account_keeps_and_decides(link):
     answer = client.post(link, MIA)
 
     user = User.objects.get()
-    assert answer["Location"] == "/first/tools/"
+    assert answer["Location"] == "/"
     assert (roles_of(user), user.is_staff, user.is_superuser) == (
-        {"frey": {"operator", "approver"}},
+        {"frey-sohne": {"operator", "approver"}},
         True,
         False,
     )
@@ -98,36 +100,67 @@ def test_once_there_is_somebody_no_link_is_made(alice_user):
 
 
 def test_a_weak_password_or_a_wrong_name_keeps_the_link(link):
-    answer = Client().post(link, {**MIA, "organisation": "Frey & Co", "password1": "x"})
+    answer = Client().post(link, {**MIA, "organisation": "&", "password1": "x"})
 
     assert (answer.status_code, User.objects.count()) == (422, 0)
+    assert "Write a name with letters or digits." in answer.content.decode()
     assert Client().get(link).status_code == 200
 
 
-def test_the_way_leads_from_the_tools_to_a_token_and_the_first_request(mia):
-    assert "<b>pay</b>" in mia.get("/first/tools/").content.decode(), "told, and not called"
-    assert mia.post("/first/tools/")["Location"] == "/first/token/"
-    page = mia.post("/first/token/").content.decode()
-    token = re.search(r"Bearer ([^'\s]+)'", page)[1]
-    waiting = mia.get("/first/waiting").content.decode()
-
-    propose(tenant="frey", agent="first-agent")
-    come = mia.get("/first/waiting").content.decode()
-
-    assert Tenant.objects.get().tools == ["*"]
-    assert AgentToken.objects.filter(token_hash=AgentToken.hash_of(token)).exists()
-    assert "Waiting for your first request" in waiting
-    assert ("Your first request is here." in come, 'href="/"' in come) == (True, True)
+def cards(person: Client) -> dict[str, bool]:
+    """The four things of the first day, and whether each is done; none when all are."""
+    day = person.get("/").context.get("first_day")
+    if day is None:
+        return {}
+    return {
+        "try": day.has_tried,
+        "tool": day.has_tool,
+        "agent": day.has_agent,
+        "second": day.has_second,
+    }
 
 
-def test_a_second_token_ends_the_first(mia):
-    mia.post("/first/token/")
-    mia.post("/first/token/")
+def test_the_first_person_tries_it_alone_without_an_agent_of_their_own(mia):
+    assert cards(mia) == {"try": False, "tool": True, "agent": False, "second": False}
+    Tenant.objects.update(undo_seconds=0)
 
-    assert AgentToken.objects.filter(revoked_at=None).count() == 1
+    opened = mia.post("/first/try", follow=True).content.decode()
+
+    row = Transaction.objects.get()
+    assert "Pretend to refund" in opened
+    assert "data-approve" in opened
+    answer = mia.post(f"/transactions/{row.pk}/approve", {"digest": row.intent_digest})
+    assert answer.status_code == 302
+    execution.commit(row.pk)
+    row = Transaction.objects.get()
+    assert (row.state, row.receipt[:4]) == ("committed", "try_")
+    assert cards(mia)["try"]
 
 
-def test_the_steps_are_closed_for_everybody_else(as_olga, as_alice, olga_user):
-    for client in (as_olga, as_alice):
-        for page in ("tools/", "token/", "waiting"):
-            assert client.get(f"/first/{page}").status_code == 403
+def test_the_pretended_tool_is_in_no_list(mia, as_helpdesk):
+    assert "try_it" not in mia.get("/tools/").content.decode()
+    assert "try_it" not in as_helpdesk.get("/tools").content.decode()
+
+
+def test_the_cards_end_with_an_agent_that_came_and_a_second_person_who_came_in(mia):
+    mia.post("/first/try")
+    row = Transaction.objects.get()
+    mia.post(f"/transactions/{row.pk}/approve", {"digest": row.intent_digest})
+    asked = propose(tenant="frey-sohne", agent="front-desk")
+    body = {"digest": asked.intent_digest, "reason": "Not now."}
+    mia.post(f"/transactions/{asked.pk}/reject", body)
+    invited = mia.post(
+        "/people/invite", {"username": "noa", "tenant": "frey-sohne", "role": "operator"}
+    )
+    link = invited.context["link"].removeprefix("http://localhost:8000")
+    assert cards(mia) == {"try": True, "tool": True, "agent": True, "second": False}
+
+    Client().post(link, {"new_password1": PASSWORD, "new_password2": PASSWORD})
+
+    assert cards(mia) == {}
+
+
+def test_the_cards_are_for_operators(as_alice, as_vera):
+    for person in (as_alice, as_vera):
+        assert person.get("/").context.get("first_day") is None
+        assert person.post("/first/try").status_code == 403

@@ -176,6 +176,21 @@ def test_the_page_says_a_failure_once_and_each_note_once(as_alice, as_worker, re
     assert (page.count("No fares, no report."), page.count("Fares of May are missing.")) == (1, 1)
 
 
+def test_a_task_that_waits_says_for_whom_and_how_many_come_first(as_alice, as_worker, report):
+    first, second, third = (given(as_alice, report) for _ in range(3))
+
+    def page(task):
+        return as_alice.get(reverse("desk:task", args=[task.pk])).content.decode()
+
+    assert "it waits for" in page(first)
+    assert "other task" not in page(first)
+    assert "after 1 other task" in page(second)
+    assert "after 2 other tasks" in page(third)
+    claimed(as_worker)
+    assert "it waits for" not in page(first)
+    assert "after 1 other task" in page(third)
+
+
 def test_files_that_are_too_large_are_refused_in_words(as_alice, report):
     file = SimpleUploadedFile("a.bin", b"x" * (giving.LARGEST_FILES + 1))
     answer = send(as_alice, form_for(report), files=[file])

@@ -42,8 +42,7 @@ def badge(page) -> int:
 def test_what_i_signed_waits_for_others_and_is_not_in_my_badge(
     a_transaction, a_payment, alice, alice_user, bob_user, as_alice
 ):
-    grave, calm = a_transaction("launch", rocket="r1"), a_payment()
-    Transaction.objects.filter(pk=grave.pk).update(quorum=2)
+    grave, calm = a_transaction("scuttle", rocket="r1"), a_payment()
     assert groups_of(alice_user) == {"mine": [grave.pk, calm.pk]}
 
     coordinator.approve(grave.pk, digest=grave.intent_digest, by=alice, via="web")
@@ -52,7 +51,7 @@ def test_what_i_signed_waits_for_others_and_is_not_in_my_badge(
     assert groups_of(bob_user) == {"mine": [grave.pk, calm.pk]}
     page = as_alice.get("/", headers=FRAGMENT).content.decode()
     assert badge(page) == inbox.count(viewer(alice_user)) == 1
-    assert re.search(r"1 of 2\s+· <bdi>Bob Tanaka next</bdi>", page)
+    assert re.search(r"1 of 2</span>\s+· <bdi>Bob Tanaka next</bdi>", page)
 
 
 def test_only_an_operator_has_what_is_in_doubt_for_themselves(a_payment, alice_user, olga_user):
@@ -126,6 +125,9 @@ def test_previous_and_next_are_the_neighbours_on_the_list(a_payment, a_transacti
     assert neighbours(soon) == {"next": str(grave.pk)}
     assert neighbours(grave) == {"prev": str(soon.pk), "next": str(calm.pk)}
     assert neighbours(calm) == {"prev": str(grave.pk)}
+    page = as_alice.get("/", headers=FRAGMENT).content.decode()
+    listed = dict.fromkeys(re.findall(r'href="/transactions/([0-9a-f-]{36})/', page))
+    assert list(listed) == [str(row.pk) for row in (soon, grave, calm)]
 
 
 def test_what_has_expired_is_not_in_the_badge_and_one_quiet_line(a_payment, alice_user, as_alice):
@@ -150,7 +152,7 @@ def test_the_inbox_takes_as_many_queries_for_sixty_rows_as_for_one(
     for _ in range(60):
         a_payment()
 
-    with django_assert_max_num_queries(14):
+    with django_assert_max_num_queries(15):
         page = as_alice.get("/", headers=FRAGMENT).content.decode()
 
     assert page.count('id="row-') == inbox.PAGE

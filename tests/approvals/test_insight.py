@@ -139,7 +139,7 @@ def test_quick_approvals_are_told_to_the_person_alone(as_alice, as_bob, a_paymen
 
 def test_the_sentences_say_what_expires_and_when(as_alice):
     hour = timezone.now().replace(hour=19, minute=0, second=0, microsecond=0) - timedelta(days=1)
-    for kind, number in ((EventKind.APPROVED, 94), (EventKind.EXPIRED, 6)):
+    for kind, number in ((EventKind.APPROVED, 376), (EventKind.EXPIRED, 24)):
         UsageHour.objects.create(
             tenant="acme", hour=hour, tool="pay", kind=kind, wait=buckets.NONE, number=number
         )
@@ -228,13 +228,14 @@ def test_figures_are_read_by_index_where_there_are_many(as_alice):
     )
     days = [(today - timedelta(days=number)).date() for number in range(3_000)]
     UsageDay.objects.bulk_create(
-        UsageDay(
+        [UsageDay(
             tenant=tenant, day=day, tool="pay", agent=f"agent:{tenant}/{name}", kind="prepared",
             currency="", size=buckets.NONE, number=1,
         )
         for day in days
         for tenant in ("acme", "globex")
-        for name in ("helpdesk", "night", "day")
+        for name in ("helpdesk", "night", "day")],
+        batch_size=5_000,
     )  # fmt: skip
     UsageDecider.objects.bulk_create(
         UsageDecider(

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from approvals.http.middleware import roles_of
-from approvals.models import Membership, Role
+from approvals.models import Membership, Passkey, Role
 from approvals.people.sign_in import second_steps
 from ledger.models import ChangeRequest, Event
 
@@ -24,7 +24,7 @@ def link_in(answer) -> str:
 
 def confirm_all(client: Client) -> list:
     rows = ChangeRequest.objects.filter(state="waiting")
-    return [client.post(f"/changes/{row.pk}/confirm") for row in rows]
+    return [client.post(f"/changes/{row.pk}/confirm", {"seen": row.sha256}) for row in rows]
 
 
 def test_an_operator_invites_and_a_second_one_confirms_the_role(as_olga, as_otto):
@@ -42,7 +42,7 @@ def test_an_operator_invites_and_a_second_one_confirms_the_role(as_olga, as_otto
     assert client.get("/").status_code == 200
 
 
-def test_whoever_invites_cannot_confirm_it(as_olga):
+def test_whoever_invites_cannot_confirm_it(as_olga, otto_user):
     as_olga.post("/people/invite", NINA)
 
     confirm_all(as_olga)
@@ -98,6 +98,20 @@ def test_roles_are_given_and_taken_sealed_and_told(as_olga, vera_user):
         "role_granted",
         "role_revoked",
     ]
+
+
+def test_taking_a_role_says_what_it_changes_and_loses_nobody(as_olga, alice_user, bob_user):
+    page = f"/people/{bob_user.pk}/"
+    words = "They can no longer approve, reject or answer. Alice Moreau can, as before."
+    assert words in as_olga.get(page).content.decode()
+
+    as_olga.post(f"{page}role/take", {"role": "acme approver"})
+
+    assert roles_of(bob_user) == {"acme": {"viewer"}}
+    assert "Their last role" in as_olga.get(page).content.decode()
+    told = as_olga.post(f"{page}role/take", {"role": "acme viewer"}, follow=True)
+    assert "close the account instead" in told.content.decode()
+    assert roles_of(bob_user) == {"acme": {"viewer"}}
 
 
 def test_operators_are_made_and_let_go_by_two(as_olga, as_otto, otto_user, alice_user):
@@ -178,3 +192,65 @@ def test_whoever_entered_an_address_may_be_the_same_person(as_olga, olga_user, a
     accounts.relabelled(alice_user, labels, by=principal_of(olga_user), via="admin")
 
     assert independence.may_be_same_person(olga_user, alice_user)
+
+
+# --- the page of one person ------------------------------------------------------------------
+
+
+def test_a_person_has_a_page_with_roles_ways_in_and_sessions(as_olga, as_otto, vera_user, as_vera):
+    as_olga.post(f"/people/{vera_user.pk}/role/give", {"role": "acme approver"})
+    as_olga.post(f"/people/{vera_user.pk}/role/give", {"role": "acme operator"})
+    key = Passkey.objects.create(user=vera_user, name="Vera's phone", credential=b"secret-key-x")
+
+    page = as_otto.get(f"/people/{vera_user.pk}/").content.decode()
+
+    assert "given by Olga Novak" in page
+    assert "Vera&#x27;s phone" in page
+    assert "secret-key-x" not in page
+    change = ChangeRequest.objects.get()
+    assert f'href="/changes/{change.pk}/"' in page
+    assert vera_user.password not in page
+    assert key.name in as_vera.get("/account/").content.decode().replace("&#x27;", "'")
+
+
+def test_an_operator_signs_somebody_out_everywhere_and_they_are_told(as_olga, olga_user):
+    bob = User.objects.create_user("bobby", password="bobby")
+    Membership.objects.create(user=bob, tenant_id="acme", role=Role.APPROVER)
+    inside = Client()
+    inside.post("/sign-in/", {"username": "bobby", "password": "bobby"})
+    assert inside.get("/").status_code == 200
+    page = as_olga.get(f"/people/{bob.pk}/").content.decode()
+    assert "End them" in page
+
+    as_olga.post(f"/people/{bob.pk}/sessions/end")
+    again = as_olga.post(f"/people/{bob.pk}/sessions/end")
+
+    assert (again.status_code, inside.get("/").status_code) == (302, 302)
+    event = Event.objects.get(kind="sessions_ended")
+    assert (event.principal, event.via) == (f"user:{olga_user.pk}", "web")
+    inside.post("/sign-in/", {"username": "bobby", "password": "bobby"})
+    assert "Olga Novak signed you out everywhere." in inside.get("/").content.decode()
+    assert as_olga.post(f"/people/{olga_user.pk}/sessions/end").status_code == 404
+
+
+def test_people_of_other_tenants_and_superusers_are_out_of_reach(as_olga, carol_user, acme, globex):
+    root = User.objects.create_superuser("root", password="root")
+    Membership.objects.create(user=root, tenant=acme, role=Role.VIEWER)
+    both = User.objects.create_user("both", password="both", email="both@globex.example")
+    for tenant in (acme, globex):
+        Membership.objects.create(user=both, tenant=tenant, role=Role.VIEWER)
+
+    assert as_olga.get(f"/people/{carol_user.pk}/").status_code == 404
+    for person in (root, carol_user, both):
+        for path in ("", "sessions/end", "active", "reset", "link"):
+            answer = as_olga.post(f"/people/{person.pk}/{path}", {"email": "o@acme.example"})
+            assert answer.status_code == 404, path
+    page = as_olga.get(f"/people/{both.pk}/").content.decode()
+    assert "you keep the roles here, and nothing else of it" in page
+    assert ("Open sessions" in page, "both@globex.example" in page) == (False, False)
+
+
+def test_only_operators_have_the_page_of_a_person(as_alice, as_vera, vera_user):
+    for client in (as_alice, as_vera):
+        assert client.get(f"/people/{vera_user.pk}/").status_code == 403
+        assert client.post(f"/people/{vera_user.pk}/", {"first_name": "V"}).status_code == 403

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models.functions import Now
 
 from approvals import metrics
-from approvals.web import requests
+from approvals.desk.inbox import checks
 from approvals.web.item import reviews as reviews_page
 from ledger import principals
 from ledger.errors import NotPossible
@@ -210,15 +210,16 @@ def test_only_those_who_may_review_are_told_how_many_wait(
     for number in range(3):
         decide(boss, item=f"chair {number}")
 
-    def badge(client):
-        page = client.get("/tasks/").content.decode()
-        found = re.search(r'href="/reviews/".*?<b class="badge">(.*?)</b>', page, re.DOTALL)
-        return found and found[1]
+    def listed(client):
+        """The number in the group of the inbox; it counts in the badge, too."""
+        answer = client.get("/")
+        group = re.search(r'id="group-samples".*?<span>(\d+)</span>', answer.content.decode())
+        return int(str(answer.context["waiting_count"])), group and int(group[1])
 
-    assert badge(as_alice) == "3"
-    assert [badge(client) for client in (as_vera, as_olga, as_carol)] == [None, None, None]
-    monkeypatch.setattr(requests, "MOST_REVIEWS", 2)
-    assert badge(as_alice) == "2"
+    assert listed(as_alice) == (3, 3)
+    assert [listed(client) for client in (as_vera, as_olga, as_carol)] == [(0, None)] * 3
+    monkeypatch.setattr(checks, "MOST_REVIEWS", 2)
+    assert listed(as_alice) == (2, 2)
 
 
 def test_the_page_without_anything_to_review_says_so(as_alice, alice_user: User):

@@ -13,8 +13,6 @@ from django.conf import settings
 from django.urls import reverse
 from django.utils import translation
 
-import approvals.admin.git_bus.bus_orders
-import approvals.presentation.full_display  # noqa: F401 (all errors are declared)
 from approvals.models import Preferences
 from approvals.presentation.sentences import in_words, kept_in_words, refusal_in_words
 from ledger import states
@@ -27,7 +25,7 @@ from ledger.transactions.transitions import advance
 
 # Modules whose refusals pages show, by the verbs that they call.
 SHOWN = (
-    *("reasons", "reviews", "settlements", "decisions"),
+    *("reasons", "reviews", "settlements", "decisions", "eligibility"),
     *("retention", "questions", "why_not_revisable"),
 )
 
@@ -56,7 +54,7 @@ def test_every_sentence_that_pages_show_is_said_as_one():
     plain += plain_refusals(Path(settings.BASE_DIR, "ledger/limits/stocks.py"))
 
     # Of agents alone: no person passes a decision on.
-    assert plain == ["decisions.py: Only a supervising agent passes a decision on."]
+    assert plain == ["eligibility.py: Only a supervising agent passes a decision on."]
 
 
 def plain_refusals(file: Path) -> list[str]:

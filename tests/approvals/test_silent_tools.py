@@ -62,7 +62,7 @@ def test_operators_see_silent_addresses_of_their_tenants(as_olga, globex):
 
     assert "<bdi>pay.example</bdi> (acme)" in page
     assert "What was signed off for it waits." in page
-    assert "Plans, look-ups and readings of it are refused meanwhile." in page
+    assert "Meanwhile its tools can neither plan, nor look up, nor read." in page
     assert "secret.example" not in page
 
 
@@ -97,7 +97,7 @@ def test_the_page_of_a_tool_says_that_its_service_does_not_answer(
     olga_user.user_permissions.set(Permission.objects.filter(content_type__app_label="ledger"))
     registered()
     row = RegisteredTool.objects.get()
-    page = reverse("admin:ledger_registeredtool_change", args=[row.pk])
+    page = reverse("desk:tool", args=[row.pk])
     assert "does not answer" not in words(as_olga.get(page))
 
     make_silent(Address("acme", f"127.0.0.1:{service.port}", True))

@@ -78,8 +78,11 @@ BROWSER = {
     "auth": "BTBZMqHH6r4Tts7J_aSIgg",
 }
 QUERIES = {
+    "/api/v1/terms": "?tool=pay&arguments=%7B%22reference%22:%22r%22,%22amount%22:%225%22%7D",
+    "/stop/": "?tenant=acme&tool=pay",
     "/api/v1/log/inclusion": "?event={event}",
     "/api/v1/log/consistency": "?old=1&new=2",
+    "/settings/rules/{tenant}/preview/next": "?days=7&seen={draft}",
 }
 
 
@@ -90,7 +93,7 @@ def address_of(operation: str, scene: Scene) -> str:
     """The address with the ids of things of the scene in it."""
     _, _, address = operation.partition(" ")
     values = _values(operation, scene)
-    query = QUERIES.get(address, "").format(event=scene.event.pk)
+    query = QUERIES.get(address, "").format(event=scene.event.pk, draft=scene.draft.sha256)
     return re.sub(r"\{(\w+)\}", lambda name: str(values.get(name[1], "1")), address) + query
 
 
@@ -101,8 +104,12 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         row, task = scene.doubtful, scene.asked
     elif "compensate" in operation:
         row = scene.committed
+    elif operation == "POST /transactions/{transaction_id}/undo":
+        row = scene.approved_just_now()
     elif "/api/" in operation and operation.endswith(("/approve", "/reject", "/pass-on")):
         row = scene.supervised
+    elif "/evidence/" in operation:
+        row = scene.evidenced
     elif operation.endswith("/permit"):
         row = scene.permitted
     elif operation.endswith("/receipt"):
@@ -122,17 +129,35 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "name": _name(operation),
         "object_id": _object_id(operation, scene),
         "id": scene.people["viewer"].pk,
-        "change_id": _change(operation, scene).pk,
+        "change_id": scene.change.pk,
+        "workspace_id": scene.workspace.pk,
+        "route_id": scene.route.pk,
+        "agent_id": scene.agents["owner"].pk,
+        "token_id": scene.agents["owner"].tokens.first().pk,
+        "tool_id": scene.upstream_tool.pk if "/servers/" in operation else scene.tool.pk,
+        "server_id": scene.upstream_tool.upstream_id,
+        "secret_id": scene.credential.pk,
         "notice_id": scene.notice.pk,
         "person_id": scene.people["viewer"].pk,
         "browser_id": 1,
+        "view_id": scene.view.pk,
         "token": "none",
         "job_id": "none",
         "skill": "consolidate",
         "skill_id": scene.skill.pk,
+        "owner_id": scene.owning_service.pk,
+        "bus_id": scene.bus.pk,
+        "request_id": scene.bus_request.pk,
+        "remote_id": scene.remote.pk,
+        "binding_id": scene.binding.pk,
         "tenant": "acme",
+        "slug": "acme",
         "review_id": scene.review.pk,
-        "place": "0/000.p/1",
+        "brake_id": scene.brake.pk,
+        "place": 1 if "/rules/" in operation else "0/000.p/1",
+        "number": 1,
+        "group_id": scene.group.pk,
+        "member_id": scene.member.pk,
         "key": key_of_file(FILE),
         "call_id": "human-1" if "contact" in operation else "call-1",
         "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
@@ -140,50 +165,28 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
     return values
 
 
-def _change(operation: str, scene: Scene) -> Any:
-    return scene.tool_change if "/registeredtool/" in operation else scene.change
-
-
 def _name(operation: str) -> str:
     if "/insight/" in operation:
         return "outcomes"
+    if "/tools/try/" in operation:
+        return "pay"
     return "envelope-1.json" if "/schemas/" in operation else "look_up"
 
 
 def _key(operation: str, scene: Scene, row: Any, task: Any) -> Any:
-    if "/git_bus/busrequest/" in operation:
-        return scene.bus_request.pk
-    if "/ledger/upstreamtool/" in operation:
-        return scene.upstream_tool.pk
-    if "/ledger/registeredtool/" in operation:
-        return scene.tool.pk
-    if "/humanlayer/binding/" in operation:
-        return scene.binding.pk
     return task.pk if "/a2a/task/" in operation else row.pk
 
 
 def _object_id(operation: str, scene: Scene) -> Any:
     """The key of the thing of the scene that an address of the admin shows."""
     rows: dict[str, Any] = {
-        "user": scene.people["viewer"],
-        "tenant": scene.acme,
-        "agent": scene.agents["owner"],
-        "agenttoken": scene.agents["owner"].tokens.first(),
         "event": scene.event,
         "decision": scene.committed.decisions.first(),
         "delivery": scene.delivery,
         "transaction": scene.pending,
-        "skill": scene.skill,
         "task": scene.task,
         "question": scene.question,
-        "remoteagent": scene.remote,
-        "gitbus": scene.bus,
-        "registeredtool": scene.tool,
-        "credential": scene.credential,
-        "binding": scene.binding,
         "busrequest": scene.bus_request,
-        "mcpupstream": scene.upstream_tool.upstream,
-        "upstreamtool": scene.upstream_tool,
         "checkpoint": Checkpoint.objects.first(),
         "idempotencykey": IdempotencyKey.objects.first(),
     }
@@ -192,6 +195,29 @@ def _object_id(operation: str, scene: Scene) -> Any:
     return row.pk if row is not None else "1"
 
 
+RULE = {"verdict": "deny", "tool": "pay", "argument_is": "is", "currency": "EUR"}
+HOOK = "https://hook.example/"
+SKILL = {
+    "name": "New",
+    "slug": "new",
+    "timeout_0": "1",
+    "timeout_1": "3600",
+    "lease_0": "1",
+    "lease_1": "60",
+    "question_ttl_0": "10",
+    "question_ttl_1": "60",
+    "max_attempts": "3",
+}
+BUS = {
+    "participant": "assent",
+    "url": "https://git.example/bus",
+    "branch": "main",
+    "strangers": "ask",
+    "poll_every_0": "30",
+    "poll_every_1": "1",
+    "stuck_after_0": "1",
+    "stuck_after_1": "3600",
+}
 INVITED = {"username": "new-person", "name": "New", "tenant": "acme", "role": "viewer"}
 
 
@@ -225,6 +251,11 @@ def _json_body(address: str, scene: Scene) -> dict[str, Any]:
         "transactions/{transaction_id}/receipt": {"receipt": {"id": "del_7"}},
         "permits/{jti}/redeem": {"permit": scene.permit.token},
         "policies": {"name": "Policy", "version": "1", "text": POLICY},
+        "access/v1/evaluation": {
+            "subject": {"type": "agent", "id": "helpdesk"},
+            "action": {"name": "propose"},
+            "resource": {"type": "tool", "id": "pay", "properties": {}},
+        },
         "tools/{name}/call": {"arguments": {"word": "a"}},
         "tasks": {"skill": "consolidate", "input": {}},
         "tasks/{task_id}/resolve": {"answer": "this one"},
@@ -249,9 +280,17 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/hold", {"reason": "A claim."}),
         ("/release", {"reason": "Settled."}),
         ("/answer", {"answer": "this one"}),
-        ("/refuse", {"reason": "Nobody takes it."}),
-        ("/retry", {"reason": "It is mended."}),
+        ("/tools/owners", {"tenant": "acme", "service": "payments", "webhook_url": HOOK}),
+        ("/{owner_id}", {"webhook_url": HOOK}),
+        ("/ops/requests/{request_id}", {"wish": "retry", "reason": "It is mended."}),
+        ("/connections/buses/new", {**BUS, "agent": scene.agents["colleague"].pk}),
+        ("/{bus_id}", BUS),
         ("{review_id}", {"verdict": "agree"}),
+        ("/rule", {**RULE, "seen": scene.draft.sha256}),
+        ("/rule/{place}", {**RULE, "seen": scene.draft.sha256}),
+        ("/rules/{tenant}/text", {"text": "rules: []", "seen": scene.draft.sha256}),
+        ("/groups", {"name": "legal"}),
+        ("/groups/{group_id}/add", {"person": scene.people["keeper"].pk}),
         ("/cancel", {"reason": "Not needed."}),
         ("/people/invite", INVITED),
         ("/role/give", {"role": "acme approver"}),
@@ -261,8 +300,17 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/account/email", {"email": "ada@example.com"}),
         ("/account/notifications", {"waiting": "on"}),
         ("/account/notifications/browsers", BROWSER),
+        ("/agents/{remote_id}", {"sample": ""}),
+        ("/agents/{remote_id}/switch", {"active": "1"}),
+        ("/functions/new", {"tenant": "acme", "function": "send", "tool": ""}),
+        ("/{binding_id}", {"tool": ""}),
+        ("/connections/skills/new", {**SKILL, "agent": scene.agents["worker"].pk}),
+        ("/connections/skills/{skill_id}", SKILL),
         ("/{skill_id}", GIVEN),
+        ("/people/new", {"person": scene.people["viewer"].pk, "slack_user_id": "U2"}),
         ("/settle", {"seen": scene.upstream_tool.sha256}),
+        ("/views/save", {"place": "inbox", "name": "Refunds", "query": "q=refund"}),
+        ("/stop", {"scope": "0", "why": "It pays twice."}),
         ("/revise", {**GIVEN, "change": "The tone."}),
     ]
     return next((form for end, form in forms if operation.rstrip("/").endswith(end)), {})

@@ -7,11 +7,13 @@ import os
 import time
 from datetime import timedelta
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 from django.contrib.auth.models import Permission, User
 from django.db.models.functions import Now
 from django.test import Client
+from django.utils import timezone
 
 from a2a import submissions, tasks
 from a2a.doors.git_bus.models import BusRequest, GitBus, Progress
@@ -20,35 +22,43 @@ from a2a.doors.humanlayer.calls import bindings, function_calls
 from a2a.models import PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
 from a2a.tasks import questions
-from approvals.models import Membership, Notice, Role
+from approvals.models import Membership, Notice, Role, SavedView, SlackRoute, SlackWorkspace
 from approvals.people import principal_of, second_operator
-from ledger import execution
+from ledger import contracts, execution
 from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
+from ledger.contracts.evidence import File
 from ledger.events import outbox
 from ledger.execution import recording, redemption
 from ledger.execution.redemption import Issued
 from ledger.models import (
     Agent,
     AgentToken,
+    Brake,
     Credential,
     Delivery,
+    GroupMember,
     McpUpstream,
+    Owner,
     Permit,
     RegisteredTool,
     Review,
+    RuleSet,
     Scope,
     Tenant,
     UpstreamTool,
     Watched,
 )
-from ledger.principals import Principal
+from ledger.principals import Principal, system
 from ledger.proof.log import checkpoints
 from ledger.seals import intents
+from ledger.sign_off import groups, rules
 from ledger.tools import credentials, manifests, registrations
 from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
+from tests.evidence.conftest import filing_tool
+from tests.evidence.files import png
 from tests.permits.conftest import register
 
 MANIFEST: dict[str, Any] = {
@@ -100,8 +110,11 @@ class Scene:
         self._transactions()
         self._tasks()
         self._changes()
+        self._brake()
+        self._rules()
         self._upstream()
         self._tools()
+        self._slack()
         checkpoints.make()
 
     def _upstream(self) -> None:
@@ -121,6 +134,11 @@ class Scene:
             sha256=intents.digest_of(definition),
         )
 
+    def _brake(self) -> None:
+        """Over a tool that nothing of the scene uses."""
+        brake = {"tenant": "acme", "tool": "far_away", "why": "It pays twice."}
+        self.brake = Brake.objects.create(**brake, by="user:0", by_name="Somebody")
+
     def _changes(self) -> None:
         viewer, keeper = self.people["viewer"], self.people["admin"]
         self.change = second_operator.ask(
@@ -132,6 +150,20 @@ class Scene:
             details={"role": "approver"},
         )
         self.notice = Notice.objects.create(user=viewer, event=self.event)
+        self.view = SavedView.objects.create(user=viewer, place="inbox", name="Own", query="q=a")
+
+    def _rules(self) -> None:
+        """A draft, an earlier set, and a group with the approver in it."""
+        origin: dict[str, Any] = {"by": principal_of(self.people["admin"]), "via": "web"}
+        rule = {"when": {"tool": "nothing"}, "then": "deny"}
+        RuleSet.objects.create(tenant="acme", number=1, state="retired", rules=[])
+        self.draft = rules.edit("acme", [rule], seen="", by=origin["by"])
+        self.group = groups.make("acme", "finance", **origin)
+        by_command = {"by": system("tests", "Tests"), "via": "command"}
+        span: dict[str, Any] = {"starts_at": timezone.now(), "ends_at": None, "in_place_of": None}
+        person = principal_of(self.people["approver"])
+        groups.add(self.group, person, **span, **by_command)
+        self.member = GroupMember.objects.get()
 
     def _tools(self) -> None:
         """A tool elsewhere, a change of it and a binding that wait, a credential."""
@@ -146,6 +178,13 @@ class Scene:
         header = {"hosts": ["far.example"], "header": "Authorization", "value": "x"}
         credentials.set_header(self.acme, "far", **header, **origin)
         self.credential = Credential.objects.get()
+
+    def _slack(self) -> None:
+        self.workspace = SlackWorkspace.objects.create(team_id="T1", name="W", bot_user_id="U1")
+        self.workspace.tenants.add(self.acme)
+        self.route = SlackRoute.objects.create(
+            workspace=self.workspace, tenant=self.acme, channel="C1"
+        )
 
     def _agents(self) -> None:
         self.agents = {
@@ -195,6 +234,7 @@ class Scene:
         Membership.objects.create(user=first, tenant=self.acme, role=Role.APPROVER)
         by = Principal("user", str(first.pk), "First")
         self.pending = propose("pay", agent="owner")
+        self.evidenced = self._with_a_picture()
         self.supervised = propose("order", agent="owner", item="chair")
         sampled = propose("order", agent="owner", item="sampled")
         Agent.objects.filter(slug="colleague").update(review_percent=100)
@@ -230,6 +270,11 @@ class Scene:
         self.redeemed, redeemed = self._permitted(by)
         redemption.redeem(redeemed.permit.pk, by="bearer", via="api")
 
+    def _with_a_picture(self) -> Any:
+        picture = (File("photo.png", "image/png", png()),)
+        with patch.dict(contracts.tools, {"file": filing_tool({"photo": picture})}):
+            return propose("file", agent="owner", title="photo")
+
     def _permitted(self, by: Principal) -> tuple[Any, Issued]:
         """Signed off for the owner to carry out itself, and its permit."""
         register(self.acme, acts_within_s=86_400)
@@ -238,6 +283,11 @@ class Scene:
         issued = redemption.issue(row.pk, by=self.agents["owner"].principal, via="api")
         Permit.objects.update(expires_at=Now() + timedelta(days=1))  # the table takes a while
         return row, issued
+
+    def approved_just_now(self) -> Any:
+        """By the approver, who can still undo that."""
+        said = {"digest": self.pending.intent_digest, "by": principal_of(self.people["approver"])}
+        return coordinator.approve(self.pending.pk, via="web", undo_seconds=60, **said)
 
     def _approved(self, by: Principal) -> Any:
         row = propose("pay", agent="owner")
@@ -274,6 +324,9 @@ class Scene:
             agent=agent,
             url="https://far.example",
             watched=Watched.objects.create(kind="agent_card"),
+        )
+        self.owning_service = Owner.objects.create(
+            tenant=self.acme, service="books", webhook_url="https://hook.example/"
         )
         partner = Agent.objects.create(tenant=self.acme, slug="partner", name="Partner")
         self.bus = GitBus.objects.create(

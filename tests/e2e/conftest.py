@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
+from uuid import uuid4
 
+import httpx
 import pytest
 from django.db import connections
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
@@ -78,3 +80,25 @@ def desk_of(product: Product, browser: Browser) -> Iterator[Callable[..., Page]]
 @pytest.fixture
 def token(helpdesk: Agent) -> str:
     return AgentToken.issue(helpdesk, scopes=["propose"])[1]
+
+
+@pytest.fixture
+def ask(product: Product, token: str) -> Callable[..., dict[str, Any]]:
+    """An agent proposes a refund, or something else."""
+
+    def ask(tool: str = "refund_customer", **body: Any) -> dict[str, Any]:
+        arguments = body.pop("arguments", None) or {
+            "payment_id": "pay_1042",
+            "amount": "48.20",
+            "reason": uuid4().hex,
+        }
+        answer = httpx.post(
+            f"{product.url}/api/v1/transactions",
+            json={"tool": tool, "arguments": arguments, **body},
+            headers={"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex},
+            timeout=30,
+        )
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    return ask

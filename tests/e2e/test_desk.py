@@ -5,9 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from typing import Any
-from uuid import uuid4
 
-import httpx
 import pytest
 from playwright.sync_api import expect
 
@@ -19,26 +17,6 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.usefixtures("alice_user", "bob_user", "olga_user"),
 ]
-
-
-@pytest.fixture
-def ask(product, token):
-    def ask(tool="refund_customer", **body):
-        arguments = body.pop("arguments", None) or {
-            "payment_id": "pay_1042",
-            "amount": "48.20",
-            "reason": uuid4().hex,
-        }
-        answer = httpx.post(
-            f"{product.url}/api/v1/transactions",
-            json={"tool": tool, "arguments": arguments, **body},
-            headers={"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex},
-            timeout=30,
-        )
-        assert answer.status_code == 201, answer.text
-        return answer.json()
-
-    return ask
 
 
 def row_of(page, told):
@@ -199,7 +177,7 @@ def test_the_keyboard_alone_is_enough(desk_of, ask):
     expect(alice.locator("[data-search]")).to_be_focused()
     alice.keyboard.press("Escape")
     alice.keyboard.press("g")
-    alice.keyboard.press("h")
+    alice.keyboard.press("r")
     alice.wait_for_url("**/history/")
 
 
@@ -227,7 +205,7 @@ def test_approving_by_keys_takes_two_and_a_held_key_decides_nothing(desk_of, ask
     assert Transaction.objects.get(pk=second["transaction_id"]).state == "prepared"
 
 
-def test_a_key_decides_nothing_while_the_next_item_is_on_its_way(desk_of, ask):
+def test_no_key_and_no_click_decides_while_the_next_item_is_on_its_way(desk_of, ask):
     first, second = ask(ttl_s=600), ask(ttl_s=900)
     alice = desk_of("alice")
     expect(row_of(alice, second)).to_be_visible()
@@ -241,12 +219,14 @@ def test_a_key_decides_nothing_while_the_next_item_is_on_its_way(desk_of, ask):
     alice.keyboard.press("r")
     expect(alice.get_by_role("dialog")).to_have_count(0)
     expect(alice.locator("#item .armed")).to_have_count(0)
+    alice.get_by_role("button", name="Approve €48.20").click()
     for route in routes:
         route.continue_()
 
     expect(alice.locator(f"[data-item='{second['transaction_id']}']")).to_be_visible()
     alice.keyboard.press("a")
     expect(alice.locator("#item .armed")).to_be_focused()
+    assert set(Transaction.objects.values_list("state", flat=True)) == {"prepared"}
 
 
 def test_a_decision_made_elsewhere_is_told_in_an_open_dialog(desk_of, ask):
@@ -295,10 +275,10 @@ def test_nothing_of_an_operators_top_bar_lies_over_another_part(desk_of, product
     product.kill("live")
     expect(olga.locator("[data-live]")).to_contain_text("last update")
 
-    parts = olga.locator(".top > .brand, .top nav a, .top > .live, .top > button, .top form > *")
+    parts = olga.locator(".top > .brand, .top nav a, .top > .live, .top summary")
     boxes = [box for part in parts.all() if part.is_visible() and (box := part.bounding_box())]
 
-    assert len(boxes) > 4
+    assert len(boxes) >= 3
     for one, other in itertools.combinations(boxes, 2):
         apart = max(
             one["x"] - other["x"] - other["width"],

@@ -11,10 +11,7 @@ from approvals.desk import confirmations
 from approvals.http.preferences import formats_of
 from approvals.presentation import amounts
 from approvals.web.account.account import FORMATS
-from tests.e2e.test_desk import ask
 from tests.e2e.test_item import is_confirmed
-
-__all__ = ["ask"]
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),

@@ -11,8 +11,10 @@ import httpx
 import pytest
 from playwright.sync_api import expect
 
-from approvals.models import Preferences
+from approvals.models import Preferences, Role
+from approvals.people import accounts, principal_of
 from ledger.models import Transaction
+from ledger.principals import Surface
 from tests.processes import until
 
 pytestmark = [
@@ -81,6 +83,7 @@ def test_signing_out_leads_every_tab_of_the_browser_to_the_sign_in_page(desk_of,
     other.goto(product.url)
     expect(other.locator("[data-live]")).to_have_text("Live")
 
+    other.click("[data-menu] summary")
     other.locator("form[action='/sign-out'] button").click()
 
     expect(alice).to_have_url(re.compile("/sign-in/"))
@@ -305,8 +308,9 @@ def test_the_history_that_says_live_shows_what_is_decided_meanwhile(desk_of, ask
 
 def test_a_new_row_and_its_number_come_without_a_request_but_to_a_filtered_list(desk_of, ask):
     alice, bob = desk_of("alice"), desk_of("bob")
-    bob.get_by_role("combobox", name="Risk").select_option("HIGH")
-    expect(bob).to_have_url(re.compile("risk=HIGH"))
+    bob.get_by_role("button", name="Filter").click()
+    bob.get_by_role("combobox", name="Risk").select_option("MEDIUM")
+    expect(bob).to_have_url(re.compile("risk=MEDIUM"))
     asked = {page: [] for page in (alice, bob)}
     for page, addresses in asked.items():
         expect(page.get_by_text("Live", exact=True)).to_be_visible()
@@ -338,3 +342,50 @@ def test_of_one_that_takes_two_each_sees_whose_turn_it_is(desk_of, ask):
     expect(row_of(bob, told)).to_have_attribute("data-group", "mine")
     expect(row_of(alice, told)).to_have_attribute("data-group", "others")
     expect(row_of(alice, told)).to_contain_text("Bob")
+
+
+def test_filters_are_written_in_the_search_and_taken_away_as_chips(desk_of, ask):
+    told = ask()
+    alice = desk_of("alice")
+    alice.fill("[data-search]", "risk:critical")
+    expect(row_of(alice, told)).to_have_count(0)
+
+    alice.get_by_role("link", name="Critical risk").click()
+
+    expect(row_of(alice, told)).to_be_visible()
+    expect(alice.locator("#list .chip")).to_have_count(0)
+
+
+def test_a_change_for_a_second_operator_comes_to_the_inbox_by_itself(
+    desk_of, olga_user, vera_user, otto_user
+):
+    olga, otto = desk_of("olga"), desk_of("otto")
+    for page in (olga, otto):
+        expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+    accounts.give_role(
+        vera_user, "acme", Role.OPERATOR, by=principal_of(olga_user), via=Surface.WEB
+    )
+
+    asked = otto.locator("#list").get_by_role("link", name=re.compile("Vera Lind"))
+    expect(asked).to_be_visible()
+    expect(otto).to_have_title(re.compile(r"^\(1\)"))
+    expect(olga.locator("#list .check")).to_have_count(0)
+    asked.click()
+    otto.get_by_role("button", name="Confirm").click()
+    expect(otto.get_by_text("it counts from now on")).to_be_visible()
+    expect(otto).not_to_have_title(re.compile(r"^\("))
+
+
+def test_the_menu_of_the_account_closes_by_escape_and_by_a_click_elsewhere(desk_of):
+    alice = desk_of("alice")
+    summary, way_out = alice.locator("[data-menu] summary"), alice.get_by_text("Sign out")
+
+    summary.click()
+    expect(way_out).to_be_visible()
+    alice.keyboard.press("Escape")
+    expect(way_out).to_be_hidden()
+    expect(summary).to_be_focused()
+    summary.click()
+    alice.locator("#item").click()
+    expect(way_out).to_be_hidden()

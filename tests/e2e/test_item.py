@@ -8,10 +8,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from ledger.models import Transaction
-from tests.e2e.test_desk import ask, row_of
+from tests.e2e.test_desk import row_of
 from tests.processes import until
-
-__all__ = ["ask"]
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -109,8 +107,9 @@ def test_when_the_time_is_up_an_open_dialog_says_so_and_keeps_what_was_typed(des
     alice.get_by_role("button", name="Reject…").click()
     alice.get_by_label("Why?").fill("Long thoughts.")
 
+    # Told by the page's own clock, or by the sweeper where that one is first.
     expect(alice.locator("dialog[open] [data-fault]")).to_contain_text(
-        "Its time is up", timeout=15_000
+        re.compile("Its time is up|nobody decided in time"), timeout=15_000
     )
     expect(alice.get_by_label("Why?")).to_have_value("Long thoughts.")
     expect(alice.get_by_role("button", name="Copy what you typed")).to_be_visible()

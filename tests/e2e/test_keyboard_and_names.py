@@ -145,7 +145,7 @@ def questions_state(question):
 def test_work_is_given(desk_of, product, consolidate: Skill):
     alice = desk_of("alice")
     alice.keyboard.press("g")
-    alice.keyboard.press("k")
+    alice.keyboard.press("w")
     alice.wait_for_url("**/tasks/")
 
     tab_to(alice, "^Give work")

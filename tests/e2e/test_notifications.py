@@ -177,9 +177,9 @@ def test_on_a_phone_the_pages_are_at_the_thumb_with_words(product, desk_of, alic
         width = page.evaluate("document.documentElement.scrollWidth")
         assert width == 320, f"{path} is {width} wide"
     page.goto(f"{product.url}/")
-    expect(page.locator(".bottom > *")).to_contain_text(["Inbox", "Tasks", "History", "More"])
-    page.click(".bottom summary")
-    page.click(".bottom >> text=Notifications")
+    expect(page.locator(".bottom > *")).to_contain_text(["Inbox", "Work", "Record"])
+    page.click("[data-menu] summary")
+    page.click("[data-menu] >> text=Notifications")
     expect(page.locator("h1")).to_have_text("Notifications")
 
     page.goto(f"{product.url}/transactions/{row.pk}/")

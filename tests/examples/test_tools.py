@@ -113,8 +113,28 @@ def test_a_refund_is_planned_in_a_sentence(sandbox):
             "currency": "EUR",
             "customer": "Ana Ruiz",
         },
+        risk_level="MEDIUM",
     )
     assert use.said["operation_key"] == "refund:acme:pay_1042:damaged"
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "risk"),
+    [
+        ("99.99", "EUR", "MEDIUM"),
+        ("100", "EUR", "HIGH"),
+        ("3615", "JPY", "MEDIUM"),
+        ("20000", "JPY", "HIGH"),
+    ],
+)
+def test_a_large_refund_is_of_high_risk_in_the_money_that_it_is_paid_in(
+    http, amount, currency, risk
+):
+    payment = {"customer": "Ana Ruiz", "amount": "90000", "currency": currency}
+    http.put("/payments/pay_mine", json=payment).raise_for_status()
+    use = Use(refund_tool, **{**REFUND, "payment_id": "pay_mine", "amount": Decimal(amount)})
+
+    assert use.plan().risk_level == risk
 
 
 def test_a_refund_brings_its_receipt_and_can_be_reversed(http, a_refund):

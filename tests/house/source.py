@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -50,7 +51,16 @@ def _modules_below(folder: str) -> Iterator[Module]:
 def _parsed(path: Path, text: str) -> Module:
     parts = path.with_suffix("").parts
     name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-    return Module(name, str(path), text, ast.parse(text))
+    return Module(name, str(path), text, parsed(text))
+
+
+def parsed(text: str) -> ast.Module:
+    """The syntax tree; CPython 3.11 fails where a collection runs within ``ast.parse``."""
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        gc.enable()
 
 
 def imports(module: Module) -> Iterator[tuple[str, str]]:

@@ -28,9 +28,14 @@ OPTIONAL = (
     "approvals/local",
     "approvals/slack",
     "approvals/conformance",
-    # The pages of optional apps in the admin, which are imported only where these are installed.
+    # Pages of optional apps, which are imported only where these are installed.
     "approvals/admin/git_bus",
-    "approvals/admin/bindings.py",
+    "approvals/web/operations/bus_orders.py",
+    "approvals/web/operations/bus_requests.py",
+    "approvals/web/operations/buses.py",
+    "approvals/web/settings/connections/bus_forms.py",
+    "approvals/web/settings/connections/buses.py",
+    "approvals/web/settings/connections/functions.py",
 )
 
 

@@ -57,6 +57,9 @@ NOT_IN_SLACK = {
 }
 # The message is brought up to date; its thread is not told.
 NOT_IN_THREADS = NOT_IN_SLACK | {
+    "terms_renewed",
+    "terms_tightened",
+    "deadline_moved",
     "handed_over",
     "prepared",
     "claimed",
@@ -73,6 +76,8 @@ NOT_IN_THREADS = NOT_IN_SLACK | {
 }
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
+    "terms_renewed",
+    "deadline_moved",
     "escalated",
     "permit_issued",
     "decision_reviewed",
@@ -98,6 +103,10 @@ NOT_BY_WEBHOOK = {
 }
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
+    "terms_renewed",
+    "terms_tightened",
+    "deadline_moved",
+    "approval_withdrawn",
     "escalated",
     "permit_issued",
     "decision_reviewed",
@@ -127,6 +136,10 @@ NOT_FOR_OWNERS = {
 }
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
+    "terms_renewed",  # the sweeper enqueues what is signed off still
+    "terms_tightened",
+    "deadline_moved",
+    "approval_withdrawn",
     "escalated",
     "permit_issued",
     "decision_reviewed",
@@ -154,12 +167,14 @@ WITHOUT_JOB = {
 }
 # Not told to the person whose account it is: it is not about a person, or is no news to them.
 NOT_TOLD_TO_THE_PERSON = {
+    "brake_put",
+    "brake_lifted",
     "user_created",
     "email_change_asked",
     "user_deactivated",
-    "sessions_ended",
     "change_requested",
     "change_declined",
+    "alone_read",
     "tenant_added",
     "tenant_changed",
     "agent_added",
@@ -171,6 +186,14 @@ NOT_TOLD_TO_THE_PERSON = {
     "tool_withdrawn",
     "tool_change_asked",
     "tool_change_declined",
+    "rules_activated",
+    "rules_asked",
+    "rules_declined",
+    "group_made",
+    "group_member_added",
+    "group_member_removed",
+    "group_change_asked",
+    "group_change_declined",
     "function_bound",
     "function_unbound",
     "function_binding_asked",
@@ -212,6 +235,7 @@ NOT_TOLD_TO_THE_PERSON = {
     "slack_route_added",
     "slack_route_changed",
     "slack_route_removed",
+    "slack_route_tried",
 }
 # A table that serves both rooms, in the lower one, which does not know the upper room's enum.
 SPELLED = {
@@ -222,7 +246,7 @@ SPELLED = {
     ("ledger.api.schemas", "handed_over"),
     ("ledger.transactions.outcomes", "handed_over"),
     # What an error of Slack's API is called, which is no event.
-    ("approvals.slack.messages.channel", "token_revoked"),
+    ("approvals.slack.messages.recipients", "token_revoked"),
 }
 
 

@@ -20,19 +20,21 @@ WRITERS = {
     "ledger.transactions.prepare.drafts": "a transaction's first state",
     "ledger.transactions.prepare.abandoned_plans": "the first state of what nobody entered",
     "ledger.events.outbox": "a delivery's state",
+    "ledger.sign_off.rules.sets": "the state of a set of rules",
     "ledger.tools.mcp_upstreams.reading": "the state of a tool of an MCP server",
     "ledger.tools.mcp_upstreams.releases": "the state of a tool of an MCP server",
     "a2a.tasks.transitions": "the state of a question whose task ends",
     "a2a.submissions.drafts": "a task's first state",
     "a2a.submissions.entries": "the INSERT of that first state",
     "a2a.tasks.questions": "a question's state",
-    "ledger.four_eyes.request": "the state of a change that waits for a second operator",
+    "ledger.events.four_eyes.request": "the state of a change that waits for a second operator",
 }
 # setattr with a name that is not written there; none of these names is a state.
 DYNAMIC = {
     "a2a.doors.git_bus.record": "columns of a request of a bus, which has no state",
-    "approvals.admin.people": "flags of an account",
     "approvals.people.rights": "flags of an account",
+    "approvals.web.settings.saving": "columns that a form has; none has a state",
+    "approvals.web.settings.agents": "fields of an agent, which has no state",
     "approvals.slack.messages.posting": "columns of a message in Slack",
     "ledger.contracts.contract": "fields of a contract, which has no state",
 }

@@ -301,7 +301,7 @@ def test_an_operator_pins_and_releases_in_the_admin_what_they_were_shown(service
     service.answers["contract"] = (200, CONTRACT, {})
     registered(routes=[])
     row, olga = RegisteredTool.objects.get(), operator("olga2", acme)
-    page = f"/admin/ledger/registeredtool/{row.pk}/contract/"
+    page = f"/tools/{row.pk}/contract/"
 
     shown = olga.post(page, {"act": "read"})
     service.answers["contract"] = (200, with_promise(plan=True), {})
@@ -331,7 +331,7 @@ def test_the_admin_says_what_of_the_manifest_the_owner_does_not_promise(service,
     contract["json_schema"]["properties"].pop("note")
     service.answers["contract"] = (200, contract, {})
     registered(routes=["plan", "find_receipt"])
-    page = f"/admin/ledger/registeredtool/{RegisteredTool.objects.get().pk}/contract/"
+    page = f"/tools/{RegisteredTool.objects.get().pk}/contract/"
 
     shown = operator("olga2", acme).post(page, {"act": "read"})
 

@@ -9,8 +9,8 @@ import pytest
 from django.db import connection, connections
 from django.db.transaction import atomic
 
-from ledger import four_eyes
 from ledger.errors import NotFound
+from ledger.events import four_eyes
 from ledger.models import ChangeRequest, Tenant
 from ledger.principals import Surface, system, user
 from ledger.tools import manifests, registrations

@@ -9,8 +9,9 @@ from django.db.models.functions import Now
 
 from a2a.doors.humanlayer.calls import bindings, bound_calls
 from a2a.doors.humanlayer.models import Binding, BoundCall
-from ledger import execution, four_eyes
+from ledger import execution
 from ledger.contracts import NothingHappened
+from ledger.events import four_eyes
 from ledger.models import IdempotencyKey, Transaction
 from ledger.principals import Principal
 from ledger.proof import retention

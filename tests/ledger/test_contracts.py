@@ -51,6 +51,7 @@ UNSAFE = {
     "E012": {"remind": timedelta(days=1)},
     "E014": {"retention": timedelta(hours=1)},
     "E015": {"subject": "colour"},
+    "E021": {"floor": "NONE"},  # and it is irreversible
     "E019": {"required_policy": "ab" * 32},  # and a person signs off
     "E016": {"compensation": "Take it back."},
 }

@@ -61,10 +61,27 @@ class Ledger(RuleBasedStateMachine):
             self.ids.append(row.pk)
         return row.pk
 
-    @rule(pk=transactions, person=st.sampled_from(PEOPLE), is_stale=st.booleans())
-    def approve(self, pk, person, is_stale):
+    @rule(
+        pk=transactions,
+        person=st.sampled_from(PEOPLE),
+        is_stale=st.booleans(),
+        undo_seconds=st.sampled_from([0, 60]),
+    )
+    def approve(self, pk, person, is_stale, undo_seconds):
         digest = "0" * 64 if is_stale else Transaction.objects.get(pk=pk).intent_digest
-        self._try(coordinator.approve, pk, digest=digest, by=person, via="web")
+        said = {"digest": digest, "by": person, "via": "web"}
+        self._try(coordinator.approve, pk, undo_seconds=undo_seconds, **said)
+
+    @rule(pk=transactions, person=st.sampled_from(PEOPLE))
+    def undo(self, pk, person):
+        self._try(coordinator.withdraw_approval, pk, by=person, via="web")
+
+    @rule(pk=transactions, person=st.sampled_from(PEOPLE))
+    def approve_and_undo(self, pk, person):
+        """In its seconds, with a worker that is told too early."""
+        self.approve(pk, person, False, 60)
+        execution.commit(pk)
+        self.undo(pk, person)
 
     @rule(pk=transactions, person=st.sampled_from(PEOPLE))
     def reject(self, pk, person):
@@ -183,15 +200,16 @@ class Ledger(RuleBasedStateMachine):
         Transaction.objects.filter(pk__in=self.ids).update(lease_expires_at=None)
         for _ in range(3):
             for pk in self.ids:
-                Transaction.objects.filter(pk=pk, next_attempt_at__isnull=False).update(
-                    next_attempt_at=Now()
-                )
+                Transaction.objects.filter(pk=pk, next_attempt_at__isnull=False).exclude(
+                    state=State.APPROVED
+                ).update(next_attempt_at=Now())
                 execution.commit(pk)
                 execution.roll_back(pk)
                 execution.compensate(pk)
         for row in Transaction.objects.filter(pk__in=self.ids):
             waits = {State.PREPARED, State.IN_DOUBT, State.COMMITTING}
-            assert row.state in FINAL | waits, row.state
+            is_undoable = row.state == State.APPROVED and row.next_attempt_at is not None
+            assert row.state in FINAL | waits or is_undoable, row.state
         with connection.cursor() as cursor:
             cursor.execute("SET session_replication_role = replica")
             for table in ("decision", "delivery", "idempotencykey", "event", "transaction"):

@@ -136,6 +136,11 @@ def make_ledger() -> Ledger:
     assert retention.erase_batch() == 1
     retention.release(erasable.pk, by=OLGA, via="admin", reason="settled")
     by_policy, permitted = decided_by_policy(), redeemed()
+    changed_mind = undoable()
+    coordinator.withdraw_approval(changed_mind.pk, by=alice, via="web")
+    said = {"digest": changed_mind.intent_digest, "by": alice, "via": "web"}
+    coordinator.approve(changed_mind.pk, **said)
+    execution.commit(changed_mind.pk)
     ledger = Ledger(
         *(paid, scuttled, rejected, refused, noted, waiting, undone, erased, erasable),
         *(by_policy, permitted),
@@ -407,6 +412,88 @@ def canceled_by_somebody_else(ledger: Ledger) -> str:
     added = append(ledger.waiting, "canceled", "rolling_back", "user:mallory", {"sets": {}})
     Transaction.objects.filter(pk=ledger.waiting.pk).update(state="rolling_back")
     return f"event {added.pk}"
+
+
+def undoable() -> Transaction:
+    """Alice has approved it, and can undo that."""
+    row = propose()
+    return coordinator.approve(
+        row.pk, digest=row.intent_digest, by=APPROVERS[0], via="web", undo_seconds=60
+    )
+
+
+def withdraw(row: Transaction, by: str = "user:alice", to: str = "prepared") -> Event:
+    """A sealed withdrawal of the approval of alice; row and decision follow it."""
+    approval = Event.objects.filter(subject=row.pk, kind__startswith="appro").latest("seq")
+    details = {
+        "decision_at": json.loads(approval.details)["decision_at"],
+        "sets": {"decided_at": ""},
+    }
+    added = append(row, "approval_withdrawn", to, by, details)
+    forge("UPDATE ledger_decision SET is_withdrawn = true WHERE transaction_id = %s", row.pk)
+    Transaction.objects.filter(pk=row.pk).update(state=to, decided_at=None, next_attempt_at=None)
+    return added
+
+
+def withdrawn_by_somebody_else(ledger: Ledger) -> str:
+    return f"event {withdraw(undoable(), 'user:bob').pk}"
+
+
+def withdrawn_by_the_proposer(ledger: Ledger) -> str:
+    row = undoable()
+    return f"event {withdraw(row, row.proposed_by).pk}"
+
+
+def withdrawn_after_the_effect(ledger: Ledger) -> str:
+    return f"event {withdraw(ledger.paid).pk}"
+
+
+def withdrawn_without_seconds_for_it(ledger: Ledger) -> str:
+    return f"event {withdraw(ledger.waiting).pk}"
+
+
+def withdrawn_too_late(ledger: Ledger) -> str:
+    row = undoable()
+    added = withdraw(row)
+    forge("UPDATE ledger_event SET at = at + interval '61 seconds' WHERE id = %s", added.pk)
+    reseal(row.pk)
+    return f"event {added.pk}"
+
+
+def withdrawn_twice(ledger: Ledger) -> str:
+    row = undoable()
+    withdraw(row)
+    return f"event {withdraw(row).pk}"
+
+
+def begun_while_it_could_be_withdrawn(ledger: Ledger) -> str:
+    row = undoable()
+    added = append(row, "claimed", "committing", "system:worker", {"sets": {}})
+    Transaction.objects.filter(pk=row.pk).update(state="committing")
+    return f"event {added.pk}"
+
+
+def withdrawn_approval_counted(ledger: Ledger) -> str:
+    """One of two was withdrawn in time, and the other one was taken to be enough."""
+    row = ledger.waiting
+    given = ledger.event(row, "approval_recorded")
+    forge(
+        "UPDATE ledger_event SET details = replace(details, '\"verdict\"', "
+        '\'"undo_seconds":60,"verdict"\') WHERE id = %s',
+        given.pk,
+    )
+    forge("UPDATE ledger_event SET at = clock_timestamp() WHERE id = %s", given.pk)
+    reseal(row.pk)
+    withdraw(row)
+    counted = vote("user:bob")(ledger)
+    return f"{counted} of transaction {row.pk}: there are not enough approvals"
+
+
+def withdrawal_without_its_mark(ledger: Ledger) -> str:
+    row = undoable()
+    withdraw(row)
+    forge("UPDATE ledger_decision SET is_withdrawn = false WHERE transaction_id = %s", row.pk)
+    return f"decision {Decision.objects.get(transaction=row).pk}"
 
 
 def unknown_kind(ledger: Ledger) -> str:
@@ -760,6 +847,16 @@ TABLE: dict[str, Tamper] = {
     ),
     "the first word was taken back": compensated_on_a_word_taken_back,
     "cancel by somebody else": canceled_by_somebody_else,
+    "withdrawal by somebody else": withdrawn_by_somebody_else,
+    "withdrawal by the proposer": withdrawn_by_the_proposer,
+    "withdrawal after the effect": withdrawn_after_the_effect,
+    "withdrawal of what could not be withdrawn": withdrawn_without_seconds_for_it,
+    "withdrawal after its time": withdrawn_too_late,
+    "second withdrawal": withdrawn_twice,
+    "begun while it could be withdrawn": begun_while_it_could_be_withdrawn,
+    "withdrawn approval counted": withdrawn_approval_counted,
+    "decision marked as withdrawn": decision("is_withdrawn", "true"),
+    "withdrawal without its mark": withdrawal_without_its_mark,
     "a kind that is no move": unknown_kind,
     # row and seal together
     "amount with its seal": row_and_seal_changed("amount = 1"),
@@ -948,7 +1045,7 @@ def test_both_verifiers_know_the_same_maps_and_columns():
 def test_every_column_of_a_transaction_is_sealed_or_known_not_to_be():
     columns = {field.name for field in Transaction._meta.concrete_fields}
 
-    of_first_event = {seals.KEEPER_MAY_SIGN, seals.REQUIRED_POLICY}
+    of_first_event = {seals.KEEPER_MAY_SIGN, seals.REQUIRED_POLICY, seals.EVIDENCE}
     assert columns == {*seals.FIXED, *seals.OUTCOME, *seals.UNSEALED, *of_first_event, "state"}
 
 

@@ -27,10 +27,9 @@ from ledger.models import (
     UsageHour,
 )
 from ledger.proof import retention
-from ledger.reporting.usage import buckets, counting, subjects, usual
+from ledger.reporting.usage import buckets, counting, subjects
 from ledger.states import EventKind
 from ledger.transactions import coordinator
-from tests.conftest import propose
 from tests.forgery import end_retention
 
 
@@ -166,6 +165,20 @@ def test_counting_again_changes_nothing_and_counting_anew_gives_the_same(a_trans
     assert UsageCursor.objects.get().upto_event == Event.objects.latest("pk").pk
 
 
+def test_requests_are_counted_by_the_hour_of_their_day_too(a_transaction, alice, bob):
+    some_history(a_transaction, alice, bob, seed=5)
+    count_all()
+
+    hours = Counter()
+    for day, counts in UsageDay.objects.filter(kind="prepared").values_list("day", "hours"):
+        hours.update({(day, hour): number for hour, number in enumerate(counts) if number})
+    assert hours == Counter(
+        (at.astimezone(UTC).date(), at.astimezone(UTC).hour)
+        for at in Event.objects.filter(kind="prepared").values_list("at", flat=True)
+    )
+    assert not UsageDay.objects.exclude(kind="prepared").exclude(hours=None).exists()
+
+
 @pytest.mark.django_db(transaction=True)
 def test_an_event_that_is_committed_late_is_not_skipped(a_payment):
     first = a_payment()
@@ -198,72 +211,14 @@ def test_only_one_process_counts_at_a_time(a_payment):
     assert counting.count_batch() == 1
 
 
-# --- what an approver is told ------------------------------------------------------------------
-
-
-def again(a_payment, alice, times, **arguments):
-    """The same payment proposed and rejected, so many times."""
-    for _ in range(times):
-        row = a_payment(**arguments)
-        coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="No.")
-        execution.roll_back(row.pk)
-    count_all()
-
-
-def test_the_third_time_of_a_subject_is_told_and_unusual(a_payment, alice):
-    again(a_payment, alice, 2, reference="ana")
-    again(a_payment, alice, 4, reference="somebody else")
-
-    row = a_payment(reference="ana")
-    told = usual.usual_of(row)
-
-    assert (told.subject, told.times, told.is_often, told.is_unusual) == ("ana", 3, True, True)
-    assert (told.asked, told.today, told.rejected, told.approved) == (7, 7, 6, 0)
-    count_all()
-    assert usual.usual_of(row) == told
-
-
-def test_the_second_time_of_a_subject_with_a_usual_amount_is_calm(a_payment, alice):
-    for number in range(6):
-        row = a_payment(reference=f"r{number}", amount=str(20 + number))
-        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
-    again(a_payment, alice, 1, reference="ana", amount="22")
-
-    told = usual.usual_of(a_payment(reference="ana", amount="22"))
-
-    assert not told.is_unusual
-    assert told.amounts == usual.Range(Decimal("19"), Decimal("26"), "EUR")
-
-
-def test_an_amount_beyond_the_usual_ones_is_unusual(a_payment, alice):
-    for number in range(6):
-        row = a_payment(reference=f"r{number}", amount=str(20 + number))
-        coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
-    again(a_payment, alice, 1, reference="ana")
-
-    told = usual.usual_of(a_payment(reference="ana", amount="61"))
-
-    assert told.is_beyond
-    assert told.is_unusual
-
-
-def test_the_first_request_of_an_agent_and_of_a_subject_is_unusual(a_payment):
-    told = usual.usual_of(a_payment())
-
-    assert told.is_first_of_agent
-    assert told.is_first_of_subject
-    assert told.is_unusual
-
-
-def test_another_tenants_requests_are_not_counted(a_payment, globex, alice):
-    propose("pay", tenant="globex", reference="ana")
-    again(a_payment, alice, 1, reference="ana")
-
-    assert usual.usual_of(a_payment(reference="ana")).times == 2
+# --- subjects -----------------------------------------------------------------------------------
 
 
 def test_a_subject_is_kept_as_a_hash_and_goes_with_the_content(a_payment, alice):
-    again(a_payment, alice, 1, reference="ana")
+    row = a_payment(reference="ana")
+    coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="No.")
+    execution.roll_back(row.pk)
+    count_all()
     (use,) = SubjectUse.objects.all()
     assert "ana" not in use.subject
 
@@ -275,8 +230,9 @@ def test_a_subject_is_kept_as_a_hash_and_goes_with_the_content(a_payment, alice)
     assert not SubjectUse.objects.exists()
 
 
-def test_subjects_that_nobody_is_shown_any_more_are_forgotten(a_payment, alice):
-    again(a_payment, alice, 1, reference="ana")
+def test_subjects_that_nobody_is_shown_any_more_are_forgotten(a_payment):
+    a_payment(reference="ana")
+    count_all()
     old = subjects.first_id_at(Event.objects.latest("pk").at - timedelta(days=36))
     SubjectUse.objects.create(pk=old, tenant="acme", tool="pay", subject="x")
 

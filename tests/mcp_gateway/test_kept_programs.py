@@ -171,6 +171,7 @@ def test_few_are_kept_the_last_ones_used(name):
     assert all(runs(process) for process in processes[2:])
 
 
+@pytest.mark.slow
 def test_they_end_with_the_process_that_keeps_them(tmp_path):
     text = f"""
 import os, sys

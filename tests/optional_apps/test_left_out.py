@@ -11,7 +11,7 @@ from tests.operations.installation import Installation, installed, sign_in
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 # An address of each app, and one of its tables; of an app without addresses, its command.
 ADDRESSES = {
-    "a2a.doors.git_bus": "/admin/git_bus/gitbus/",
+    "a2a.doors.git_bus": "/connections/buses/new/",
     "a2a.doors.humanlayer": "/humanlayer/v1/function_calls/x",
     "a2a.doors.mcp_server": "/.well-known/oauth-protected-resource",
     "approvals.insight": "/insight/",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from io import StringIO
@@ -180,3 +181,9 @@ def route(workspace: SlackWorkspace, tenant: str = "acme", **what: Any) -> Slack
 def state_of(row: Transaction | Question) -> str:
     row.refresh_from_db()
     return str(row.state)
+
+
+def link_in(slack: FakeSlack) -> str:
+    """The address of the one-time link in the newest message."""
+    button = slack.messages[-1].blocks[-1]["elements"][0]
+    return re.sub(r"^http://[^/]+", "", button["url"])

@@ -161,7 +161,7 @@ def test_permission_is_asked_at_the_click_and_not_before(slack, posted, served, 
     settle()
 
     assert state_of(row) == "prepared"
-    assert "Only an approver of acme may decide" in ephemeral_text(slack)
+    assert "Only a manager of acme may decide" in ephemeral_text(slack)
 
 
 def test_a_closed_account_decides_nothing(slack, posted, served, slack_alice, alice_user):

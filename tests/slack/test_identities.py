@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import Permission
 from django.core import signing
 
 from approvals.models import SlackIdentity, SlackLinkRequest, SlackWorkspace
 from approvals.slack import identities
-from ledger.events import outbox
 from ledger.models import Event
 from tests.fake_slack import FakeSlack
+from tests.slack.conftest import link_in
 
 pytestmark = pytest.mark.django_db
 
@@ -24,11 +22,6 @@ def alice_there(slack, team, workspace, alice_user):
     alice_user.email = "alice@acme.example"
     alice_user.save()
     return slack.add_user(team, "U0ALICE", name="alice", email="alice@acme.example")
-
-
-def link_in(slack):
-    button = slack.messages[-1].blocks[-1]["elements"][0]
-    return re.sub(r"^http://[^/]+", "", button["url"])
 
 
 def test_a_person_links_themselves_with_a_link_that_only_their_slack_user_gets(
@@ -139,105 +132,6 @@ def test_another_tenants_workspace_is_not_there(workspace, as_carol):
     assert "No workspace serves a tenant of yours" in as_carol.get("/slack/").content.decode()
     assert as_carol.post(f"/slack/{workspace.pk}/link").status_code == 404
     assert as_carol.post(f"/slack/{workspace.pk}/unlink").status_code == 404
-
-
-# --- operators, in the admin -----------------------------------------------------------------
-
-
-@pytest.fixture
-def as_admin_olga(as_olga, olga_user):
-    olga_user.is_staff = True
-    olga_user.save()
-    olga_user.user_permissions.set(Permission.objects.filter(content_type__app_label="approvals"))
-    return as_olga
-
-
-@pytest.fixture
-def propose_link(workspace, as_admin_olga):
-    def propose(user, slack_user_id):
-        shown_text = {
-            "user": user.pk,
-            "workspace": workspace.pk,
-            "slack_user_id": slack_user_id,
-            "home_team_id": "",
-        }
-        return as_admin_olga.post("/admin/approvals/slackidentity/add/", shown_text)
-
-    return propose
-
-
-def test_what_an_operator_proposes_counts_when_the_person_confirms_it_at_the_desk(
-    slack, team, propose_link, alice_user, as_alice, carol_user
-):
-    slack.add_user(team, "U0ALICE", name="alice")
-    assert propose_link(carol_user, "U0ALICE").status_code == 200  # an error at the field
-    assert propose_link(alice_user, "U0ALICE").status_code == 302
-    assert not SlackIdentity.objects.exists()
-    assert "asked to link your account" in as_alice.get("/").content.decode()
-
-    for delivery in outbox.overdue():
-        outbox.deliver(delivery)
-    message = slack.messages[-1]
-    assert slack.channels[message.team.id, message.channel].im_user == "U0ALICE"
-    as_alice.post(link_in(slack))
-
-    identity = SlackIdentity.objects.get()
-    assert (identity.user, identity.linked_by) == (alice_user, f"user:{alice_user.pk}")
-
-
-def test_an_operator_cannot_link_their_own_slack_user_as_somebody_else(
-    slack, team, propose_link, alice_user, as_admin_olga
-):
-    slack.add_user(team, "U0OLGA", name="olga")
-    propose_link(alice_user, "U0OLGA")
-    for delivery in outbox.overdue():
-        outbox.deliver(delivery)
-
-    assert as_admin_olga.post(link_in(slack)).status_code == 409
-    assert not SlackIdentity.objects.exists()
-
-
-def test_an_operator_routes_for_their_own_tenant(workspace, as_admin_olga, globex):
-    def add(tenant):
-        shown_text = {
-            "workspace": workspace.pk,
-            "tenant": tenant,
-            "concerns": "everything",
-            "tool": "pay",
-            "min_risk": "",
-            "channel": "C1",
-            "approver": "",
-            "escalate_to": "",
-            "escalate_after": "",
-        }
-        return as_admin_olga.post("/admin/approvals/slackroute/add/", shown_text)
-
-    assert add("globex").status_code == 200
-    assert add("acme").status_code == 302
-    assert workspace.routes.count() == 2
-    listed = as_admin_olga.get("/admin/approvals/slackroute/").content.decode()
-    assert "pay" in listed
-
-
-def test_operators_choose_the_language_of_a_workspace(workspace, as_admin_olga):
-    page = f"/admin/approvals/slackworkspace/{workspace.pk}/change/"
-    assert "Deutsch" in as_admin_olga.get(page).content.decode()
-
-    refused = as_admin_olga.post(page, {"language": "tlh", "tenants": ["acme"]})
-    assert "tlh" in refused.content.decode()
-    accepted = as_admin_olga.post(page, {"language": "de", "tenants": ["acme"]})
-
-    assert accepted.status_code == 302
-    workspace.refresh_from_db()
-    assert workspace.language == "de"
-
-
-def test_an_operator_cannot_connect_a_workspace_of_another_tenant(workspace, as_admin_olga, globex):
-    page = f"/admin/approvals/slackworkspace/{workspace.pk}/change/"
-    assert as_admin_olga.post(page, {"tenants": ["acme", "globex"]}).status_code == 200
-    workspace.tenants.add(globex)
-    assert as_admin_olga.get(page).status_code == 302  # it serves others too: a superuser's
-    assert as_admin_olga.get("/admin/approvals/slackworkspace/add/").status_code == 403
 
 
 def test_no_token_is_kept_in_the_database(team, workspace):

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from django.core.exceptions import ValidationError
+from django.utils import timezone
 from hypothesis import HealthCheck, given, settings as hypothesis_settings, strategies as some
 
 from approvals.models import Membership, SlackMessage, SlackRoute
@@ -31,11 +32,12 @@ NASTY = (
 )
 
 
-def test_the_message_says_what_is_unusual(slack, workspace, a_transaction):
+def test_the_message_says_what_was_asked_for_lately(slack, workspace, a_transaction):
     a_transaction("pay")
     settle()
     (first,) = slack.messages
-    assert "Unusual:\n The agent asks for this for the first time" in FakeSlack.plain(first)
+    assert "The agent asks for this for the first time in 30 days." in FakeSlack.plain(first)
+    assert "Unusual:" not in FakeSlack.plain(first)
 
     counting.count_batch()
     a_transaction("pay")
@@ -43,6 +45,15 @@ def test_the_message_says_what_is_unusual(slack, workspace, a_transaction):
     assert "Helpdesk agent asked 2 times for “Pay” in 30 days: 0 approved, 0 rejected." in (
         FakeSlack.plain(slack.messages[-1])
     )
+
+
+def test_the_message_says_which_number_stands_in_place_of_the_amount(slack, workspace, as_helpdesk):
+    arguments = {"reference": "order-7", "amount": "484.00"}
+    as_helpdesk.propose(arguments=arguments, reason="The lamp broke, 48.40 back.")
+    settle()
+
+    (message,) = slack.messages
+    assert "Unusual:\n The reason says 48.40, the amount is €484.00." in FakeSlack.plain(message)
 
 
 def test_the_message_says_what_will_happen_to_whom_and_how_much(slack, posted, workspace):
@@ -219,6 +230,7 @@ def test_no_row_can_break_a_block(
         tenant="acme",
         tool=tool,
         state=state,
+        created_at=timezone.now(),
         action_summary=summary or "x",
         stated_reason=reason,
         warnings=[warning] * 9,

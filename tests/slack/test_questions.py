@@ -512,6 +512,9 @@ def test_a_question_of_a_task_that_came_over_a_git_bus_says_how_far_its_sender_i
     message = slack.messages[-1]
 
     text = FakeSlack.plain(message)
-    assert "Came over the git bus Partner with commit ababababab; the request names" in text
+    assert (
+        "Came through the git repository of Partner with commit ababababab; the request names"
+        in text
+    )
     assert "It names Ann <ann@partner.example>; nothing proves that." in text
     assert FakeSlack.mentions_in(message) == []

@@ -176,6 +176,7 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         amount=Decimal("48.20"),
         currency="EUR",
         intent_digest="0" * 64,
+        created_at=timezone.now(),
         expires_at=timezone.now(),
     )
 

@@ -96,6 +96,38 @@ def scuttle(rocket: str, context: Context) -> Any:
 
 
 @transactional(
+    owner_service="payments",
+    operation_key="refund:{tenant}:{order}",
+    receipt="receipt_id",
+    risk_level="MEDIUM",
+    required_approver="HUMAN",
+    consequence_level="COMPENSABLE",
+    floor="NONE",
+    retry_safe=True,
+)
+def refund(
+    order: str, amount: Decimal, context: Context, currency: str = "EUR", country: str = ""
+) -> Any:
+    """Pay an order back; the rules of a tenant may let it pass."""
+    return world.perform(context.operation_key)
+
+
+@refund.plan
+def _plan_refund(
+    order: str, amount: Decimal, currency: str, country: str, context: Context
+) -> Plan:
+    world.plans += 1
+    if world.planning:
+        world.planning()
+    return Plan(f"Refund {amount} {currency} for {order}", amount=amount, currency=currency)
+
+
+@refund.compensate
+def _charge_again(context: Context) -> str:
+    return world.undo(context.operation_key)
+
+
+@transactional(
     owner_service="desk",
     operation_key="note:{tenant}:{text}",
     receipt="receipt_id",

@@ -10,11 +10,11 @@ from ledger.errors import Sentence
 class BusChange(TextChoices):
     """The values never change: they are sealed."""
 
-    ADDED = "bus_added", Sentence("added a git bus")
-    CHANGED = "bus_changed", Sentence("changed a git bus")
+    ADDED = "bus_added", Sentence("connected an agent through a git repository")
+    CHANGED = "bus_changed", Sentence("changed how an agent is reached through a git repository")
     REQUEST_WISHED = (
         "bus_request_wished",
-        Sentence("wants something to be done with a request of a git bus"),
+        Sentence("wants something to be done with a request in a git repository"),
     )
     HISTORY_REWRITTEN = (
         "bus_history_rewritten",

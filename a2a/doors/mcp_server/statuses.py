@@ -16,7 +16,7 @@ from a2a.errors import TaskNotFound
 from a2a.models import Task
 from a2a.states import TaskState
 from ledger.agents import Caller
-from ledger.api import versioned, visible_to
+from ledger.api import terms_of, versioned, visible_to
 from ledger.api.http import address_of
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError, NotFound, PlanRefused
@@ -151,6 +151,7 @@ def of_transaction(row: Transaction) -> Standing:
         "transaction_id": str(row.pk),
         "tool": row.tool,
         "summary": row.action_summary,
+        "terms": terms_of(row),
         "receipt": row.receipt,
         "receipt_url": row.receipt_url,
         "result": row.result,

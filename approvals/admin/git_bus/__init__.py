@@ -1,5 +1,5 @@
-"""Git buses and their requests in the admin."""
+"""Requests of git buses in the admin."""
 
-from approvals.admin.git_bus import bus_requests, buses
+from approvals.admin.git_bus import bus_requests
 
-__all__ = ["bus_requests", "buses"]
+__all__ = ["bus_requests"]

@@ -1,4 +1,4 @@
-"""Requests of git buses in the admin: read only, with what an operator may want to be done."""
+"""Requests of git buses in the admin: read only; the desk has what may be done with each."""
 
 from __future__ import annotations
 
@@ -6,50 +6,61 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
-from django.contrib.auth.models import User
 from django.db.models import QuerySet
 from django.db.models.functions import Lower
-from django.http import HttpRequest, HttpResponse
-from django.urls import URLPattern, path, reverse
+from django.http import HttpRequest
+from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _, gettext_lazy
 
 from a2a.doors.git_bus import origins
-from a2a.doors.git_bus.models import BusRequest, Wish
-from approvals.admin.actions import ReasonForm, RowActions
-from approvals.admin.git_bus import bus_orders
-from approvals.desk.policies import who_can
-from approvals.http.middleware import roles_of
-from approvals.models import Role
-from approvals.people import principal_of
+from a2a.doors.git_bus.models import BusRequest
 from approvals.presentation import in_words
-from ledger.admin.base import ReadOnly, SearchedByIndex
-from ledger.admin.transactions import OPERATE
-from ledger.errors import NotAllowed, NotFound
+from ledger.admin.base import (
+    ReadOnly,
+    SearchedByIndex,
+    WordedChoices,
+    name_rows,
+    to_the_desk,
+    worded,
+)
 from ledger.models import id_or_none
-from ledger.principals import Surface
 
-TITLES = {
-    Wish.RELEASE: "Put it back into the inbox",
-    Wish.REFUSE: "Answer with an error",
-    Wish.RETRY: "Look at it again",
-}
+name_rows(
+    BusRequest,
+    gettext_lazy("request through a git repository"),
+    gettext_lazy("requests through git repositories"),
+)
 
 
 @admin.register(BusRequest)
-class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
+class BusRequestAdmin(ReadOnly, SearchedByIndex):
     tenant_path = "bus__agent__tenant"
-    change_form_template = "admin/git_bus/busrequest/change_form.html"
-    list_display = ("request_id", "bus_", "progress", "method", "sender_id", "trust", "task_", "at")
-    list_filter = ("progress", "is_ours")
-    search_help_text = "Whole id of a request, or of its task."
+    list_display = (
+        "at",
+        "request_id",
+        "progress_",
+        "bus_",
+        "method",
+        "sender_id",
+        "trust",
+        "task_",
+        "on_the_desk",
+    )
+    list_display_links = ("request_id",)
+    list_filter = (("progress", WordedChoices), "is_ours")
+    search_help_text = gettext_lazy("Whole id of a request, or of its task.")
+    progress_ = worded("progress")
+    wish_ = worded("wish")
     fields = (
+        "on_the_desk",
         "request_id",
         "bus_",
         "sent_by_us",
-        "progress",
+        "progress_",
         "problem",
-        "wish",
+        "wish_",
         "wished_by",
         "task_",
         "admission_",
@@ -77,72 +88,33 @@ class BusRequestAdmin(RowActions, ReadOnly, SearchedByIndex):
             yield rows.filter(task=task_id)
             yield rows.filter(admission=task_id)
 
-    @admin.display(description="bus")
+    @admin.display(description=gettext_lazy("desk"))
+    def on_the_desk(self, row: BusRequest) -> SafeString:
+        return to_the_desk(reverse("desk:bus-request", args=[row.pk]))
+
+    @admin.display(description=gettext_lazy("agent"))
     def bus_(self, row: BusRequest) -> str:
         return row.bus.agent.name
 
-    @admin.display(description="who sent it")
+    @admin.display(description=gettext_lazy("who sent it"))
     def trust(self, row: BusRequest) -> str:
         if not row.is_ours:
             return in_words(origins.trust_in(row))
-        return f"We did. The answer: {in_words(origins.trust_in(row))}" if row.author else "We did."
+        if not row.author:
+            return _("We did.")
+        return _("We did. The answer: {trust}").format(trust=in_words(origins.trust_in(row)))
 
-    @admin.display(description="sent by us", boolean=True)
+    @admin.display(description=gettext_lazy("sent by us"), boolean=True)
     def sent_by_us(self, row: BusRequest) -> bool:
         return row.is_ours
 
-    @admin.display(description="task")
+    @admin.display(description=gettext_lazy("task"))
     def task_(self, row: BusRequest) -> SafeString | str:
         return _link(row.task)
 
-    @admin.display(description="question whether to take it")
+    @admin.display(description=gettext_lazy("question whether to take it"))
     def admission_(self, row: BusRequest) -> SafeString | str:
         return _link(row.admission)
-
-    # --- what operators want ----------------------------------------------------------------------
-
-    def get_urls(self) -> list[URLPattern]:
-        view = self.admin_site.admin_view
-        pages = [
-            path(
-                f"<int:pk>/{wish.value}/",
-                view(self._page_of(wish)),
-                name=self._name(wish.value),
-            )
-            for wish in Wish
-        ]
-        return [*pages, *admin.ModelAdmin.get_urls(self)]
-
-    def _page_of(self, wish: Wish) -> Any:
-        def page(request: HttpRequest, pk: int) -> HttpResponse:
-            def verb(person: User, key: int, *, via: Surface, reason: str) -> BusRequest:
-                return wish_for(person, key, wish, via=via, reason=reason)
-
-            form = ReasonForm(request.POST or None)
-            return self.act(request, pk, TITLES[wish], form, verb)
-
-        return page
-
-    def offered(self, person: Any, row: BusRequest) -> dict[str, Any]:
-        possible = bus_orders.possible_for(row) if person.has_perm(OPERATE) else []
-        names = {wish: self._name(wish.value) for wish in possible}
-        return {
-            "wishes": [
-                {"title": TITLES[wish], "address": reverse(f"admin:{name}", args=[row.pk])}
-                for wish, name in names.items()
-            ]
-        }
-
-
-def wish_for(user: User, pk: int, wish: Wish, *, via: Surface, reason: str) -> BusRequest:
-    """As an operator of its tenant. Raises ``NotFound, NotAllowed, WishImpossible``."""
-    rows = BusRequest.objects.filter(pk=pk, bus__agent__tenant__in=roles_of(user))
-    tenant = rows.values_list("bus__agent__tenant", flat=True).first()
-    if tenant is None:
-        raise NotFound()
-    if Role.OPERATOR not in roles_of(user)[tenant]:
-        raise NotAllowed(f"You are not an operator of {tenant}. {who_can(tenant, Role.OPERATOR)}")
-    return bus_orders.wish_for(pk, wish, by=principal_of(user), via=via, reason=reason)
 
 
 def _link(task: Any) -> SafeString | str:

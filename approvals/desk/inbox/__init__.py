@@ -1,7 +1,9 @@
 """The inbox: order, shares, totals, neighbouring rows, and who is involved in them."""
 
+from approvals.desk.inbox.checks import MOST_CHANGES, Counts, Sample, changes, counts, samples
 from approvals.desk.inbox.fair_share import MOST_ROWS
 from approvals.desk.inbox.inbox import (
+    ONLY_QUESTIONS,
     PAGE,
     Entry,
     Filters,
@@ -17,17 +19,24 @@ from approvals.desk.inbox.neighbours import beside
 from approvals.desk.inbox.totals import totals_of
 
 __all__ = [
+    "MOST_CHANGES",
     "MOST_ROWS",
+    "ONLY_QUESTIONS",
     "PAGE",
+    "Counts",
     "Entry",
     "Filters",
     "Listing",
+    "Sample",
     "beside",
     "changed",
+    "changes",
     "count",
     "count_all",
+    "counts",
     "grouped",
     "involved",
+    "samples",
     "totals_of",
     "waiting",
 ]

@@ -172,7 +172,7 @@ def questions(tenants: frozenset[str]) -> QuestionQuerySet:
 
 
 def count(viewer: Viewer) -> int:
-    """The number in the badge and the tab title: what waits for this person."""
+    """The number that waits for this person to decide, settle or answer."""
     rows = needs_somebody(viewer.tenants).filter(
         Q(can_decide(viewer)) | (~Q(state=State.PREPARED) & can_settle(viewer))
     )

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from approvals.desk.inbox import checks
 from approvals.desk.inbox.inbox import needs_somebody, questions
 from ledger.models import Agent, Decision, Transaction
 
@@ -14,7 +15,7 @@ def involved(tenants: frozenset[str], ids: list[UUID]) -> frozenset[str]:
     """Everybody for whom the conditions of ``viewers`` look at more than roles, as principals.
 
     They have decided, proposed or begun to settle one of the transactions ``ids`` or one that
-    waits, keep an agent, or are named by a question that waits.
+    waits, keep an agent, are named by a question that waits, or by a change that waits.
     """
     waiting = needs_somebody(tenants)
     rows = Transaction.objects.for_tenants(tenants).filter(Q(pk__in=ids) | Q(pk__in=waiting))
@@ -26,6 +27,7 @@ def involved(tenants: frozenset[str], ids: list[UUID]) -> frozenset[str]:
             *rows.exclude(settlement=None).values_list("settlement__by", flat=True),
             *Agent.objects.filter(tenant__in=tenants).values_list("kept_by", flat=True),
             *(name for names in decided for name in names),
+            *checks.concerned(tenants),
             *(name for may_answer, by in asked for name in (*may_answer, by)),
         }
     )

@@ -7,13 +7,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from django.db.models import Count
+from django.db.models import Count, Q
 from django.db.models.functions import TruncHour
 from django.utils import timezone
 
 from a2a.states import TaskEventKind
 from ledger.models import Event, Transaction
-from ledger.states import EventKind
+from ledger.states import EventKind, State
 
 HOURS, HOUR = 24, timedelta(hours=1)
 MOST_TIMED = 2_000  # decisions
@@ -24,6 +24,8 @@ KINDS = {
     EventKind.EXPIRED: "expired",
     TaskEventKind.ANSWERED: "answered",
 }
+# With the withdrawals of approvals, which are taken off.
+_COUNTS = Q(kind__in=list(KINDS)) | Q(kind=EventKind.APPROVAL_WITHDRAWN, from_state=State.APPROVED)
 WIDTH, HEIGHT, LEFT, STEP, BAR = 600, 120, 30, 23, 17
 
 
@@ -64,14 +66,15 @@ def decisions_by_hour(tenants: frozenset[str]) -> list[Hour]:
     first = timezone.localtime().replace(minute=0, second=0, microsecond=0) - (HOURS - 1) * HOUR
     counted: dict[datetime, dict[str, int]] = defaultdict(dict)
     rows = (
-        Event.objects.filter(tenant__in=tenants, at__gte=first, kind__in=list(KINDS))
+        Event.objects.filter(_COUNTS, tenant__in=tenants, at__gte=first)
         .order_by()
         .annotate(hour=TruncHour("at"))
         .values_list("hour", "kind")
         .annotate(number=Count("pk"))
     )
     for hour, kind, number in rows:
-        counted[hour][KINDS[kind]] = number
+        name, sign = (KINDS[kind], 1) if kind in KINDS else ("approved", -1)
+        counted[hour][name] = counted[hour].get(name, 0) + sign * number
     return [Hour(at, counted.get(at, {})) for at in (first + n * HOUR for n in range(HOURS))]
 
 
@@ -82,7 +85,7 @@ def stacked(hours: list[Hour]) -> Chart:
     for place, hour in enumerate(hours):
         y = HEIGHT
         for kind in KINDS.values():
-            number = hour.numbers.get(kind, 0)
+            number = max(0, hour.numbers.get(kind, 0))
             height = round(HEIGHT * number / most) if most else 0
             y -= height
             if number:

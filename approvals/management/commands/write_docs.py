@@ -7,6 +7,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
+from django.urls import get_resolver
 
 from a2a import states as task_states
 from a2a.errors import Reason
@@ -85,11 +86,12 @@ def errors_page() -> str:
         "`type` is stable, `detail` says what happened, `hint` what to do next. Generated from"
     ]
     lines += [
-        "`ledger/errors.py` and `a2a/errors.py` by `make docs`.",
+        "`ledger/errors` and `a2a/errors.py` by `make docs`.",
         "",
         "| type | status | title | what to do |",
     ]
     lines.append("| --- | --- | --- | --- |")
+    assert get_resolver().url_patterns  # imports the modules of all pages, with their refusals
     for error in sorted(_tree(LedgerError), key=lambda error: (error.status, error.code)):
         lines.append(
             f"| `{PROBLEM_TYPE}{error.code}` | {error.status} | {error.title} | {error.hint} |"

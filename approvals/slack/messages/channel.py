@@ -13,16 +13,18 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from django.utils import timezone
 from django.utils.translation import gettext_noop
 from slack_sdk.errors import SlackApiError
 
 from a2a.models import Question
 from a2a.states import ASK, TaskEventKind
+from approvals.desk import brake_of
 from approvals.models import SlackMessage
 from approvals.slack.api import error_of, is_configured
 from approvals.slack.languages import in_language_of_message
 from approvals.slack.messages import posting, recipients, routing, thread_replies
-from approvals.slack.messages.recipients import CHANNEL, Action, recipient_of
+from approvals.slack.messages.recipients import CHANNEL, REMEDY, Action, recipient_of
 from approvals.slack.messages.routing import Destination
 from ledger.events.outbox import NotNow, Owed
 from ledger.foundation.backoff import Backoff
@@ -38,10 +40,14 @@ CHANGES = frozenset(
         EventKind.APPROVAL_RECORDED,
         EventKind.PASSED_ON,
         EventKind.APPROVED,
+        EventKind.APPROVAL_WITHDRAWN,
+        EventKind.TERMS_RENEWED,
+        EventKind.TERMS_TIGHTENED,
         EventKind.REJECTED,
         EventKind.EXPIRED,
         EventKind.CANCELED,
         EventKind.ESCALATED,
+        EventKind.DEADLINE_MOVED,
         EventKind.HANDED_OVER,
         EventKind.CLAIMED,
         EventKind.HOLD_LAPSED,
@@ -72,18 +78,6 @@ CHANGES = frozenset(
 ESCALATED = gettext_noop("Escalated: nobody acted in time where it was asked first.")
 # While a delivery waits for an earlier one.
 BACKOFF = Backoff(first=timedelta(seconds=1), longest=timedelta(minutes=1))
-
-# What an operator does about an error that Slack answered.
-REMEDY = {
-    "not_in_channel": "Invite the bot there: /invite @Assent.",
-    "channel_not_found": "Check the route's channel, and invite the bot there.",
-    "is_archived": "Give the route another channel.",
-    "missing_scope": "Add the scope to the app and install it again: manage.py slack_check.",
-    **dict.fromkeys(
-        ("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"),
-        "Renew ASSENT_SLACK_BOT_TOKEN: manage.py slack_check.",
-    ),
-}
 
 
 class SlackRefused(Exception):
@@ -229,6 +223,8 @@ def _send_reminder(delivery: Delivery, message_id: int) -> None:
         return
     if not message.ts:
         raise NotNow(_wait(delivery), "The message itself is not posted yet.")
+    if waits := _time_to_reminder(message):
+        raise NotNow(waits, "Its clock stands still, or stood still.")
     with in_language_of_message(message):
         reply = thread_replies.reminder(message)
     ts = _post_reply(delivery, message, reply, mark=f"{message_id}.reminder", to_channel=True)
@@ -283,6 +279,19 @@ def _message(message_id: int) -> SlackMessage | None:
 
 def _is_open(message: SlackMessage) -> bool:
     return posting.is_waiting(message) and posting.is_served(message)
+
+
+def _time_to_reminder(message: SlackMessage) -> timedelta | None:
+    """While a brake stands, a minute; afterwards until the deadline that it put off is near."""
+    row = message.transaction
+    tool = tool_of(row) if row is not None else None
+    if row is None or tool is None or tool.contract.remind is None:
+        return None
+    if brake_of(row) is not None:
+        return timedelta(minutes=1)
+    left = row.expires_at - tool.contract.remind - timezone.now()
+    was_stopped = left > timedelta() and row.events.filter(kind=EventKind.DEADLINE_MOVED).exists()
+    return left if was_stopped else None
 
 
 def _wait(delivery: Delivery) -> timedelta:

@@ -10,10 +10,22 @@ from enum import StrEnum
 
 from django.utils.translation import gettext as _
 
-from approvals.models import SlackMessage
+from approvals.models import SlackMessage, SlackRoute
+from approvals.slack.messages import routing
 from ledger.models import Delivery
 
 CHANNEL = "slack"  # the name of Slack's delivery channel in the outbox
+# What an operator does about an error that Slack answered.
+REMEDY = {
+    "not_in_channel": "Invite the bot there: /invite @Assent.",
+    "channel_not_found": "Check the route's channel, and invite the bot there.",
+    "is_archived": "Give the route another channel.",
+    "missing_scope": "Add the scope to the app and install it again: manage.py slack_check.",
+    **dict.fromkeys(
+        ("invalid_auth", "not_authed", "token_revoked", "token_expired", "account_inactive"),
+        "Renew ASSENT_SLACK_BOT_TOKEN: manage.py slack_check.",
+    ),
+}
 
 
 class Action(StrEnum):
@@ -53,3 +65,9 @@ def places_of(deliveries: Iterable[Delivery]) -> dict[int, str]:
         for delivery_id, message_id in message_ids.items()
         if (message := messages.get(message_id)) is not None
     }
+
+
+def target_of(route: SlackRoute) -> str:
+    """The channel or Slack user that it leads to; empty for a person who cannot get messages."""
+    destination = routing.destination_of(route)
+    return destination.target if destination else ""

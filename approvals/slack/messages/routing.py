@@ -69,7 +69,9 @@ def _destinations(routes: list[SlackRoute]) -> list[Destination]:
     A route to a person who cannot get direct messages is ignored.
     """
     reachable = [
-        (route, destination) for route in routes if (destination := _destination(route)) is not None
+        (route, destination)
+        for route in routes
+        if (destination := destination_of(route)) is not None
     ]
     best = max((_specificity(route) for route, _ in reachable), default=None)
     destinations: dict[tuple[int, str], Destination] = {}
@@ -86,7 +88,8 @@ def _specificity(route: SlackRoute) -> tuple[bool, bool, int]:
     return bool(route.tool), bool(route.owner), risk
 
 
-def _destination(route: SlackRoute) -> Destination | None:
+def destination_of(route: SlackRoute) -> Destination | None:
+    """``None`` for a person who cannot get direct messages."""
     target = route.channel or _direct_messages_of(route)
     if not target:
         return None

@@ -37,6 +37,7 @@ KINDS = frozenset(
         EventKind.APPROVAL_RECORDED,
         EventKind.PASSED_ON,
         EventKind.APPROVED,
+        EventKind.APPROVAL_WITHDRAWN,
         EventKind.REJECTED,
         EventKind.EXPIRED,
         EventKind.CANCELED,

@@ -28,7 +28,7 @@ from a2a.models import Question
 from approvals.presentation.forms import Node, answer_form, show_defaults, taken_from
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.question import are_distinct
-from approvals.slack.rendering.signed_values import ModalValue
+from approvals.slack.rendering.signed_values import BY_RULES, ModalValue
 from approvals.slack.rendering.text import (
     SECTION_MOST,
     bold,
@@ -93,12 +93,13 @@ def offered_index(inputs: dict[str, Any]) -> int | None:
 
 
 def confirm(value: ModalValue) -> View:
-    """For what cannot be undone: the amount, or the target, has to be typed."""
-    word = value.button.word
+    """For what cannot be undone, or as rules ask: the amount, or the target, has to be typed."""
+    word, is_by_rules = value.button.word, value.button.choice == BY_RULES
+    why = _("The rules ask for it.") if is_by_rules else _("This cannot be undone.")
     to_type = pieces(_("To approve it, type {word}"), word=fixed(word))
     blocks = [
         rich(regular(value.button.about)),
-        rich(bold(_("This cannot be undone.")), regular(" "), *to_type),
+        rich(bold(why), regular(" "), *to_type),
         InputBlock(
             block_id=TYPED,
             label=plain(_("Type {word}").format(word=word), 150),

@@ -14,6 +14,7 @@ from django.core import signing
 
 NO_CHOICE = -1
 WITH_OPTIONS = 0  # of a button that rejects: its modal offers reasons
+BY_RULES = 1  # of a button that approves: what is typed is asked for by rules alone
 
 
 class InvalidValue(Exception):

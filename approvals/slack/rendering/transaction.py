@@ -20,7 +20,7 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a import origins
-from approvals.desk import policies, word_for_machines
+from approvals.desk import policies, why_stopped, word_for_machines
 from approvals.models import SlackMessage
 from approvals.presentation import labels, state_label, with_next_step
 from approvals.presentation.labels import first_large
@@ -32,7 +32,12 @@ from approvals.slack.rendering.parts import (
     desk_link,
     open_button,
 )
-from approvals.slack.rendering.signed_values import NO_CHOICE, WITH_OPTIONS, ButtonValue
+from approvals.slack.rendering.signed_values import (
+    BY_RULES,
+    NO_CHOICE,
+    WITH_OPTIONS,
+    ButtonValue,
+)
 from approvals.slack.rendering.text import (
     BUTTON_MOST,
     HEADER_MOST,
@@ -73,14 +78,15 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
     url = desk_link("transaction", row.pk)
     if row.state != State.PREPARED:
         return ActionsBlock(elements=[open_button(url)])
-    if policies.only_on_the_desk(row) or not detail.is_whole:
+    needs_the_desk = policies.only_on_the_desk(row) or policies.asks_for_note(row)
+    if needs_the_desk or not detail.is_whole:
         return ActionsBlock(elements=[open_button(url, _("Decide on the desk"), "primary")])
-    is_irreversible = policies.is_irreversible(row)
+    asks_to_type = policies.asks_to_type(row)
     asked_as = origins.asked_as(row)
     has_options = asked_as is not None and bool(asked_as.reject_options)
     label = _approve_label(row)
     approve = ButtonElement(
-        text=plain(f"{label}…" if is_irreversible else label, BUTTON_MOST),
+        text=plain(f"{label}…" if asks_to_type else label, BUTTON_MOST),
         action_id="approve",
         value=_button_value("approve", message, row).signed(),
         style="primary",
@@ -109,9 +115,16 @@ def _button_value(
         team=message.workspace.team_id,
         message=message.pk,
         about=shortened(one_line(row.action_summary), BUTTON_ABOUT_MOST),
-        word=word_for_machines(row) if policies.is_irreversible(row) else "",
-        choice=WITH_OPTIONS if has_options else NO_CHOICE,
+        word=word_for_machines(row) if policies.asks_to_type(row) else "",
+        choice=_choice(verb, row, has_options=has_options),
     )
+
+
+def _choice(verb: str, row: Transaction, *, has_options: bool) -> int:
+    if verb == "approve":
+        is_by_rules = policies.asks_to_type(row) and not policies.is_irreversible(row)
+        return BY_RULES if is_by_rules else NO_CHOICE
+    return WITH_OPTIONS if has_options else NO_CHOICE
 
 
 def _headline(summary: str, detail: Detail) -> Iterator[Block]:
@@ -123,6 +136,8 @@ def _headline(summary: str, detail: Detail) -> Iterator[Block]:
 
 def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
     """Warnings, amount, consequence, deadline, how to undo it, and who has approved so far."""
+    if stopped := why_stopped(row):
+        yield rich(bold(shortened(stopped, detail.warning)))
     for warning in row.warnings[: detail.warnings]:
         yield quoted(_("Warning"), str(warning), detail.warning)
     if (more := len(row.warnings) - detail.warnings) > 0:
@@ -191,6 +206,13 @@ def _payload(row: Transaction, detail: Detail) -> Iterator[Block]:
             "One more field is on the desk.", "{count} more fields are on the desk.", left
         )
         yield ContextBlock(elements=[plain(text.format(count=left))])
+    if row.evidence:
+        text = ngettext(
+            "Evidence: one attachment, on the desk.",
+            "Evidence: {count} attachments, on the desk.",
+            len(row.evidence),
+        )
+        yield rich(bold(text.format(count=len(row.evidence))))
     if row.stated_reason.strip():
         yield quoted(_("In the agent's words"), row.stated_reason, detail.prose)
 

@@ -20,7 +20,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from approvals.http.preferences import formats_of
 from approvals.models import CompanyIdentity, Preferences, Theme
-from approvals.notifications import notification_settings_of
+from approvals.notifications import notification_settings_of, plan_summary
 from approvals.people import (
     accounts,
     address_asked_with,
@@ -40,6 +40,7 @@ from approvals.people.sign_in import (
 from approvals.presentation import amount_written, refusal_in_words
 from approvals.web import ringing
 from approvals.web.account import notifications
+from approvals.web.forms import ProfileForm
 from approvals.web.requests import roles_of_request
 from approvals.web.sign_in import authentication
 from approvals.web.sign_in.authentication import confirmed_person, person_of
@@ -47,7 +48,6 @@ from approvals.web.sign_in.sign_in import TooBusy, hashing_turn
 from ledger import limits
 from ledger.errors import LimitReached, NotPossible
 from ledger.events import ChangeKind
-from ledger.foundation.characters import lookalikes, unsafe_in
 from ledger.principals import Surface
 
 FORMATS = ("en-GB", "en-US", "de-DE", "de-CH", "de-AT", "fr-FR", "es-ES", "it-IT", "sv-SE", "ja-JP")
@@ -60,26 +60,6 @@ SAMPLE, SAMPLE_CURRENCY = Decimal("1234.50"), "CHF"
 def _in_short(name: str) -> tuple[str, str]:
     with formats_of(name):
         return name, f"{name} · {amount_written(SAMPLE, SAMPLE_CURRENCY)}"
-
-
-class ProfileForm(forms.ModelForm):
-    class Meta:
-        model = User
-        fields = ("first_name", "last_name")
-        labels = {
-            "first_name": gettext_lazy("First name"),
-            "last_name": gettext_lazy("Last name"),
-        }
-
-    def clean(self) -> dict[str, Any]:
-        """Refuse the name of a colleague: people know by name who signed off."""
-        cleaned: dict[str, Any] = super().clean() or {}
-        name = " ".join(filter(None, (cleaned.get("first_name"), cleaned.get("last_name"))))
-        if name and accounts.is_name_of_another(self.instance, name):
-            raise forms.ValidationError(_("Somebody else here has this name."))
-        if unsafe_in(name) or lookalikes([name]):
-            raise forms.ValidationError(_("This name could be read as another one."))
-        return cleaned
 
 
 class EmailForm(forms.ModelForm):
@@ -224,6 +204,7 @@ def preferences(request: HttpRequest) -> HttpResponse:
     if not form.is_valid():
         return _page(request, 422, preferences=form)
     form.save()
+    plan_summary(person)  # its hours are of the time zone
     messages.success(request, _("Saved."))
     return redirect("desk:account")
 

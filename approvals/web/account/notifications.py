@@ -32,6 +32,7 @@ from approvals.notifications import (
     mail_channel,
     notification_settings_of,
     person_behind_token,
+    plan_summary,
     push_channel,
     quiet_until,
     remove_subscription,
@@ -55,7 +56,17 @@ NAMES = {"Edg": "Edge", "OPR": "Opera", "CriOS": "Chrome"}
 SYSTEMS = ("Android", "iPhone", "iPad", "Windows", "Mac OS X", "Linux")
 
 
+HOURS = [("", "–"), *((hour, f"{hour:02d}:00") for hour in range(24))]  # noqa: RUF001
+
+
+def _hour_field() -> forms.TypedChoiceField:
+    return forms.TypedChoiceField(required=False, coerce=int, empty_value=None, choices=HOURS)
+
+
 class NotificationsForm(forms.ModelForm):  # type: ignore[type-arg]
+    summary_hour = _hour_field()
+    second_summary_hour = _hour_field()
+
     class Meta:
         model = NotificationSettings
         fields = (
@@ -69,12 +80,17 @@ class NotificationsForm(forms.ModelForm):  # type: ignore[type-arg]
             "quiet_from",
             "quiet_until",
             "mail",
+            "summary_hour",
+            "second_summary_hour",
         )
 
     def clean(self) -> dict[str, Any]:
         cleaned: dict[str, Any] = super().clean() or {}
         if (cleaned.get("quiet_from") is None) != (cleaned.get("quiet_until") is None):
             self.add_error("quiet_from", gettext_lazy("Quiet hours have a beginning and an end."))
+        hours = (cleaned.get("summary_hour"), cleaned.get("second_summary_hour"))
+        chosen = sorted({hour for hour in hours if hour is not None})
+        cleaned["summary_hour"], cleaned["second_summary_hour"] = [*chosen, None, None][:2]
         return cleaned
 
 
@@ -98,10 +114,14 @@ def notifications(request: HttpRequest) -> HttpResponse:
 
 def _keep(form: NotificationsForm, person: User) -> None:
     """Keep the choices; that e-mails are sent from now on is sealed as an event."""
-    before = form.initial.get("mail", "")
+    got_mail = notification_settings_of(person).gets_mail
+    row = form.save(commit=False)
+    # A courier or the sweeper may write the other columns meanwhile.
+    columns = None if row._state.adding else [*form.fields, "time_zone", "was_asked_at"]
     with atomic():
-        form.save()
-        if form.instance.mail and not before:
+        row.save(update_fields=columns)
+        plan_summary(person)
+        if row.gets_mail and not got_mail:
             record_own(person, ChangeKind.NOTIFICATIONS_TURNED_ON, where="e-mail")
 
 
@@ -173,7 +193,7 @@ def test(request: HttpRequest) -> HttpResponse:
     event = last_change_of(person)
     browsers = PushSubscription.objects.filter(user=person)
     to = [(push_channel.NAME, browser.pk) for browser in browsers]
-    if mail_channel.is_configured() and person.email and notification_settings_of(person).mail:
+    if mail_channel.is_configured() and person.email and notification_settings_of(person).gets_mail:
         to.append((mail_channel.NAME, person.pk))
     if event is None or not to:
         messages.error(request, _("Turn notifications on first: you are told nowhere yet."))

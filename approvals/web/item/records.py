@@ -18,7 +18,7 @@ from django.views.decorators.http import require_safe
 
 from a2a.models import Question, Task
 from a2a.tasks import records as task_records
-from approvals.presentation import in_words, labels
+from approvals.presentation import in_words, labels, pieces_of
 from approvals.web.requests import tenants_of_request
 from ledger import seals
 from ledger.api import record_response
@@ -30,7 +30,7 @@ from ledger.proof.audit.decision_records import Record
 
 # The intent's members in the order in which people read them; what is not named comes after.
 SHOWN_FIRST = ("action_summary", "financial_impact", "warnings", "tool", "proposed_by")
-APART = frozenset({"arguments", "transaction_id"})
+APART = frozenset({"arguments", "evidence", "transaction_id"})
 MEMBERS: dict[str, str] = {
     "action_summary": gettext_noop("What happens"),
     "financial_impact": gettext_noop("Amount"),
@@ -55,6 +55,7 @@ def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
         "intent": list(_in_order(intent)),
         "arguments": intent["arguments"],
         "tx": row,
+        "pieces": pieces_of(row),
         "erased_at": row.content_erased_at,
         "state": in_words(row.get_state_display()),
         "back": reverse("desk:transaction", args=[row.pk]),

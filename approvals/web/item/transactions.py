@@ -30,13 +30,23 @@ from approvals.desk import (
     signatures_of,
     signs_of,
     state_line,
+    undo_offered_until,
     who_was_faster,
+    why_stopped,
 )
 from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.people import name_of, principal_of
-from approvals.presentation import details_of, full_display, labels, refusal_in_words
+from approvals.presentation import (
+    details_of,
+    full_display,
+    labels,
+    names_of_pdfs,
+    pieces_of,
+    refusal_in_words,
+)
 from approvals.web.forms import ApproveForm, CompensateForm, RejectForm, ResolveForm
+from approvals.web.item.rules_in_preview import asked_in_preview
 from approvals.web.listing import list_context
 from approvals.web.requests import (
     roles_of_request,
@@ -55,6 +65,7 @@ WANTED: dict[Callable[..., Transaction], str] = {
     decisions.approve: EventKind.APPROVED,
     decisions.reject: EventKind.REJECTED,
 }
+APPROVAL = ("digest", "typed", "shown", "opened", "reason")
 WHOLE = "whole"  # in the query: show everything, nothing folded
 
 
@@ -69,7 +80,13 @@ def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 def approve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     """Record the approval and respond with the item as it is afterwards."""
     form = ApproveForm(request.POST)
-    return _decide(request, transaction_id, form, decisions.approve, "digest", "typed", "shown")
+    return _decide(request, transaction_id, form, decisions.approve, *APPROVAL)
+
+
+@login_required
+@require_POST
+def undo(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    return _decide(request, transaction_id, Form(request.POST), decisions.undo)
 
 
 @login_required
@@ -155,12 +172,12 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
     now = timezone.now()
     may_decide = policies.may_decide(row, principal, roles, now)
-    has_to_type = policies.is_irreversible(row) or (
-        bool(may_decide) and must_type(request.user, row)  # type: ignore[arg-type]
-    )
-    signing = signatures_of(row, principal)
+    is_fast = bool(may_decide) and must_type(request.user, row)  # type: ignore[arg-type]
+    has_to_type = policies.asks_to_type(row) or is_fast
+    signing, events = signatures_of(row, principal), list(row.events.all())
     asked_as = origins.asked_as(row)
     offered = asked_as.reject_options if asked_as else []
+    pieces = pieces_of(row)
     return {
         **_shown(request, row),
         **_settling(row, principal, roles),
@@ -170,23 +187,39 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "may_reject": may_decide or policies.may_reject(row, principal, roles, now),
         "line": state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,
+        "in_preview": asked_in_preview(row),
         "silence": silent_addresses.silence_of(row),
+        "stopped_by": why_stopped(row) if row.state in {State.PREPARED, State.APPROVED} else "",
         "held": why_held(row) if row.state == State.PREPARED else "",
         "is_irreversible": policies.is_irreversible(row),
         "has_to_type": has_to_type,
+        "asks_for_note": policies.asks_for_note(row),
+        "approves_in_dialog": has_to_type or policies.asks_for_note(row),
+        "is_asked_by_rules": policies.asks_to_type(row) or policies.asks_for_note(row),
         "confirmation_word": confirmation_word(row),
         "spellings": _spellings(row) if has_to_type else {},
         "left_by": policies.passed_on_by(row),
         "undo": policies.undo_in_contract(row),
+        "undo_until": undo_offered_until(row, principal),
         "quick_reasons": [option.text for option in offered] or _quick_reasons(row),
         "details": details_of(row, labels.compared(row)),
-        "events": list(row.events.all()),
+        "pieces": pieces,
+        "pdfs": names_of_pdfs(row),
+        "has_changed_evidence": any(piece.kind == "changed" for piece in pieces),
+        "events": events,
+        "withdrawal": _withdrawal_in(row, events),
         "is_open": row.state == State.PREPARED,
         # Of what is decided, figures of today would say something else.
         "usual": usual_of(row) if row.state == State.PREPARED else None,
         "viewer": principal,
         "link": request.build_absolute_uri(reverse("desk:transaction", args=[row.pk])),
     }
+
+
+def _withdrawal_in(row: Transaction, events: list[Event]) -> Event | None:
+    """The event by which an approval was withdrawn, while it is the latest news of the row."""
+    is_news = row.state == State.PREPARED and events[-1].kind == EventKind.APPROVAL_WITHDRAWN
+    return events[-1] if is_news else None
 
 
 def _quick_reasons(row: Transaction) -> list[str]:

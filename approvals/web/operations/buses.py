@@ -27,7 +27,7 @@ def seen_by(tenants: Iterable[str]) -> list[dict[str, Any]]:
         {
             "row": bus,
             "waiting": waiting[bus.pk],
-            "address": reverse("admin:git_bus_gitbus_change", args=[bus.pk]),
+            "address": reverse("desk:connection-bus", args=[bus.pk]),
         }
         for bus in buses
     ]
@@ -40,7 +40,7 @@ def _waiting(buses: list[GitBus]) -> dict[int, list[dict[str, Any]]]:
     for bus in buses:
         rows = BusRequest.objects.filter(Q(progress__in=WAITING) | Q(pk__in=stuck), bus=bus)
         for row in rows.select_related("task", "admission").order_by("-pk")[:SHOWN]:
-            address = reverse("admin:git_bus_busrequest_change", args=[row.pk])
+            address = reverse("desk:bus-request", args=[row.pk])
             waiting[bus.pk].append({"row": row, "why": _why(row), "address": address})
     return waiting
 

@@ -25,13 +25,12 @@ from approvals.desk.operations import (
     time_to_decide,
 )
 from approvals.models import Role
+from approvals.web.operations.deliveries import owed
 from approvals.web.requests import roles_of_request
 from ledger.events import outbox
 from ledger.models import Delivery, DeliveryState, RegisteredTool
 from ledger.tools import silent_addresses
 from ledger.tools.silent_addresses import late_calls
-
-SHOWN = 50
 
 
 @require_safe
@@ -63,8 +62,8 @@ def operations(request: HttpRequest) -> HttpResponse:
         "metrics": gathered,
         "queues": len(jobs),
         "busy_queues": [(key[0][1], round(number)) for key, number in jobs.items() if number],
-        "given_up": _owed(tenants, state=DeliveryState.GIVEN_UP),
-        "still_trying": _owed(tenants, state=DeliveryState.WAITING, error__gt=""),
+        "given_up": owed(tenants, state=DeliveryState.GIVEN_UP),
+        "still_trying": owed(tenants, state=DeliveryState.WAITING, error__gt=""),
         "hours": hours,
         "chart": stacked(hours),
         "waits": time_to_decide(tenants),
@@ -94,25 +93,6 @@ def _elsewhere(tenants: frozenset[str]) -> list[RegisteredTool]:
     registered = RegisteredTool.objects.filter(tenant__in=tenants, is_withdrawn=False)
     shown = registered.exclude(watched=None, held="").select_related("watched")
     return list(shown.order_by("name"))
-
-
-def _owed(tenants: frozenset[str], **conditions: Any) -> list[Delivery]:
-    """Deliveries of these tenants, newest first; each gets ``to``, the text of its recipient."""
-    rows = Delivery.objects.filter(event__tenant__in=tenants, **conditions).select_related("event")
-    deliveries = list(rows.order_by("-pk")[:SHOWN])
-    places = _places_of(deliveries)
-    for delivery in deliveries:
-        delivery.to = places.get(delivery.pk) or f"{delivery.channel} {delivery.recipient}"  # type: ignore[attr-defined]
-    return deliveries
-
-
-def _places_of(deliveries: list[Delivery]) -> dict[int, str]:
-    """Places in Slack, in words, by the primary key of the delivery."""
-    if not apps.is_installed("approvals.slack"):
-        return {}
-    from approvals.slack.messages.recipients import places_of
-
-    return places_of(deliveries)
 
 
 @login_required

@@ -40,6 +40,7 @@ DEMO = (
     ("alice", "Alice Moreau", gettext_lazy("a manager")),
     ("bob", "Bob Tanaka", gettext_lazy("a second manager")),
     ("olga", "Olga Novak", gettext_lazy("an operator")),
+    ("omar", "Omar Haddad", gettext_lazy("a second operator")),
 )
 
 

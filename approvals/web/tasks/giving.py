@@ -217,7 +217,7 @@ def _answerers(
     """Value, label, and whether it is chosen: those of the earlier task at first."""
     labels = {
         CLIENT: _("Me"),
-        APPROVER: _("Approvers of {tenant}").format(tenant=skill.tenant),
+        APPROVER: _("Managers of {tenant}").format(tenant=skill.tenant),
         OPERATOR: _("Operators of {tenant}").format(tenant=skill.tenant),
     }
     chosen = (revised.may_answer if revised else None) or [APPROVER, CLIENT]

@@ -40,6 +40,7 @@ from ledger.principals import Surface
 PAGE = 50
 MOST_OF_TREE = 12
 MOST_ASKED = 40  # values
+MOST_BEFORE = 100  # tasks that are counted
 LINES_MOST = 10  # of the input that are shown without asking
 
 
@@ -201,8 +202,16 @@ def _task_page(
         "may_cancel": policies.may_cancel(row, roles),
         "may_revise": may_revise(row, roles),
         "is_open": row.state in set(TaskState) and not row.is_final,
+        "number_before": _number_before(row),
     }
     return render(request, template, context, status=status)
+
+
+def _number_before(row: Task) -> int:
+    """The number of tasks that its agent is given first, ``MOST_BEFORE`` at most."""
+    if row.state != TaskState.SUBMITTED:
+        return 0
+    return Task.objects.before(row)[:MOST_BEFORE].count()
 
 
 def _asked(row: Task) -> list[tuple[str, str]]:
@@ -214,7 +223,7 @@ def _asked(row: Task) -> list[tuple[str, str]]:
     if isinstance(value, dict) and isinstance(required, list):
         first = [name for name in required if isinstance(name, str) and name in value]
         value = {name: value[name] for name in dict.fromkeys([*first, *value])}
-    return [(name, _readable(each)) for name, each in labels.leaves(value)]
+    return [(name, labels.read(each)) for name, each in labels.leaves(value)]
 
 
 def _is_long(asked: list[tuple[str, str]]) -> bool:
@@ -227,12 +236,6 @@ def _in_short(value: Any) -> str:
     parts = [f"{len(items)} {name}" for name, items in lists if isinstance(items, list)]
     size = max(1, round(len(json.dumps(value, ensure_ascii=False).encode()) / 1000))
     return ", ".join([*parts[:3], f"{size} kB"])
-
-
-def _readable(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return value if isinstance(value, str) else labels.plain(value)
 
 
 def _messages(row: Task) -> list[Message]:

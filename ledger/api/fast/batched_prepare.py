@@ -44,7 +44,8 @@ def _prepare_all(proposals: list[NewProposal]) -> list[Answer | None]:
 
 def _request(new: NewProposal, caller: Caller) -> Request | None:
     """``None`` if the proposal is refused."""
-    if not caller.may_use(new.proposal.tool):
+    tool = new.proposal.tool
+    if not caller.may_use(tool) or caller.is_stopped(tool):
         return None
     try:
         return coordinator.checked(
@@ -55,6 +56,7 @@ def _request(new: NewProposal, caller: Caller) -> Request | None:
             via=Surface.REST,
             render=render_token,
             lists=caller.lists,
+            rule_set=caller.rule_set,
         )
     except LedgerError:
         return None

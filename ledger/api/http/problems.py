@@ -41,7 +41,7 @@ def not_authenticated() -> HttpResponse:
         "not_authenticated",
         "Not authenticated",
         "The bearer token is missing, unknown, revoked or expired.",
-        "Send Authorization: Bearer <token>; an operator issues tokens in the admin.",
+        "Send Authorization: Bearer <token>; an operator issues tokens in Settings, Agents.",
     )
     response["WWW-Authenticate"] = 'Bearer realm="assent"'
     return response

@@ -1,6 +1,6 @@
 """Webhooks: agents learn that one of their transactions was decided or has ended.
 
-Signed according to Standard Webhooks (standardwebhooks.com), and sent to the URL in the admin.
+Signed according to Standard Webhooks (standardwebhooks.com), and sent to the URL of the agent.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from ledger.transactions import outcome_of
 KINDS = frozenset(
     {
         EventKind.APPROVED,
+        EventKind.APPROVAL_WITHDRAWN,
+        EventKind.TERMS_TIGHTENED,
         EventKind.REJECTED,
         EventKind.CANCELED,
         EventKind.EXPIRED,
@@ -136,7 +138,7 @@ def _was_told(event: Event, recipient: str) -> bool:
 def signed(url: str, secret: str, message_id: str, payload: Payload) -> Post:
     """A signed webhook. Raises ``SecretMissing``."""
     if not secret:
-        raise SecretMissing("There is no webhook secret: renew it in the admin.")
+        raise SecretMissing("There is no webhook secret: renew it at the agent or the owner.")
     body = json.dumps(payload).encode()
     headers = {
         "Content-Type": "application/json",

@@ -26,7 +26,11 @@ from ledger.foundation.postgres.keyset_pages import count_any_of, keyset_page
 from ledger.foundation.postgres.outages import Outage, is_locked
 from ledger.foundation.postgres.poolers import may_change_session, shares_sessions
 from ledger.foundation.postgres.prepared_statements import use_prepared_statements
-from ledger.foundation.postgres.repeatable_migrations import AddIndexConcurrently, CreateModelOnce
+from ledger.foundation.postgres.repeatable_migrations import (
+    AddIndexConcurrently,
+    AddUniqueConcurrently,
+    CreateModelOnce,
+)
 from ledger.foundation.postgres.statements import (
     WANTED,
     Statement,
@@ -43,6 +47,7 @@ __all__ = [
     "WANTED",
     "WORKER_SESSIONS",
     "AddIndexConcurrently",
+    "AddUniqueConcurrently",
     "CreateModelOnce",
     "Outage",
     "Statement",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.postgres import operations as postgres
-from django.db.migrations import CreateModel
+from django.db.migrations import AddConstraint, CreateModel
 
 _IS_VALID = """
     SELECT indisvalid FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
@@ -23,15 +23,33 @@ class AddIndexConcurrently(postgres.AddIndexConcurrently):
     def database_forwards(
         self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
     ) -> None:
-        with schema_editor.connection.cursor() as cursor:
-            cursor.execute(_IS_VALID, [self.index.name])
-            row = cursor.fetchone()
-        if row == (True,):
-            return
-        if row is not None:
-            name = schema_editor.quote_name(self.index.name)
-            schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
-        super().database_forwards(app_label, schema_editor, from_state, to_state)
+        if not _is_whole(schema_editor, self.index.name):
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
+class AddUniqueConcurrently(AddConstraint):
+    """The same for a unique constraint with a condition, which PostgreSQL keeps as an index."""
+
+    def database_forwards(
+        self, app_label: str, schema_editor: Any, from_state: Any, to_state: Any
+    ) -> None:
+        if not _is_whole(schema_editor, self.constraint.name):
+            model = to_state.apps.get_model(app_label, self.model_name)
+            sql = str(self.constraint.create_sql(model, schema_editor))
+            begin = "CREATE UNIQUE INDEX "
+            assert sql.startswith(begin), sql
+            schema_editor.execute(f"{begin}CONCURRENTLY {sql.removeprefix(begin)}", params=None)
+
+
+def _is_whole(schema_editor: Any, index: str) -> bool:
+    """True if the index is there, and whole; a broken one is dropped."""
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute(_IS_VALID, [index])
+        row = cursor.fetchone()
+    if row is not None and row != (True,):
+        name = schema_editor.quote_name(index)
+        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}")
+    return bool(row == (True,))
 
 
 class CreateModelOnce(CreateModel):

@@ -49,9 +49,9 @@ class Command(BaseCommand):
         left = Transaction.objects.pending().filter(
             required_approver=RequiredApprover.NONE, expires_at__gt=Now()
         )
-        for pk, digest in list(left.values_list("pk", "intent_digest")):
+        for pk, digest, terms in list(left.values_list("pk", "intent_digest", "terms")):
             try:
-                coordinator.approve_by_policy(pk, digest)
+                coordinator.approve_by_policy(pk, digest, terms)
             except LedgerError as failure:
                 self.stderr.write(f"{pk} was not signed off by policy: {failure}")
 

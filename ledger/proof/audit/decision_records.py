@@ -18,12 +18,12 @@ from django.db import connection
 from django.db.transaction import atomic
 
 from ledger import seals
-from ledger.models import Event, Transaction
+from ledger.models import Event, Transaction, contents_of
 from ledger.models.events import Checkpoint
 from ledger.proof.log import checkpoints
 from ledger.proof.log.checkpoints import Inclusion
 from ledger.seals import Link
-from ledger.transactions import DECISIONS
+from ledger.transactions import as_prepared, links_of, standing_decisions
 
 FORMAT, VERSION = "assent-decision-record", 1
 HOW_TO_VERIFY = (
@@ -43,9 +43,25 @@ def of_transaction(row: Transaction) -> Record:
             "transaction",
             row.pk,
             shown=_shown(row),
-            prepared={name: seals.column_text(name, getattr(row, name)) for name in seals.FIXED},
+            prepared=_prepared(row),
             result=seals.column_text("result", row.result),
+            **_evidence(row),
         )
+
+
+def _prepared(row: Transaction) -> Record:
+    """The columns as its first event sealed them."""
+    columns = {name: seals.column_text(name, getattr(row, name)) for name in seals.FIXED}
+    deadline = as_prepared(links_of(row.pk))
+    return columns if deadline is None else {**columns, seals.DEADLINE: deadline}
+
+
+def _evidence(row: Transaction) -> Record:
+    """The contents of the evidence, in base64; ``None`` for one that is not the sealed one."""
+    if not row.evidence:
+        return {}
+    contents = contents_of(row)
+    return {"evidence": [each and base64.b64encode(each).decode() for each in contents]}
 
 
 def _shown(row: Transaction) -> str | None:
@@ -98,8 +114,7 @@ def summary_of(links: Iterable[Link]) -> Record:
                 "intent_digest": link.says.get("intent_digest", ""),
                 **({"policy": link.says["policy"]} if "policy" in link.says else {}),
             }
-            for link in chain
-            if link.kind in DECISIONS
+            for link in standing_decisions(chain)
         ],
         "outcome": outcome,
     }

@@ -5,20 +5,21 @@ Nothing is judged here: what is in the tables is written down, broken or not.
 
 from __future__ import annotations
 
+import base64
 import json
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from ledger import seals
-from ledger.models import PolicyDocument, ToolVersion
+from ledger.models import Evidence, PolicyDocument, ToolVersion
 from ledger.models.events import Checkpoint, Cosignature, Tile
 from ledger.proof.audit import histories, rights
-from ledger.proof.audit.histories import History
+from ledger.proof.audit.histories import EvidenceRow, History
 from ledger.proof.log import checkpoints
 
 VERSION = 2
-AS_JSON = seals.AS_JSON | {"policy", "roles"}
+AS_JSON = seals.AS_JSON | {"policy", "roles", seals.EVIDENCE}
 
 
 def export_lines() -> Iterator[str]:
@@ -73,8 +74,18 @@ def _records_of(history: History) -> Iterator[dict[str, Any]]:
         yield _record("decision", vote)
     for permit in history.permits:
         yield _record("permit", permit)
+    for piece in history.evidence:
+        yield _with_content(piece)
     for link in history.links:
         yield _record("event", link)
+
+
+def _with_content(piece: EvidenceRow) -> dict[str, Any]:
+    """One at a time: they are large."""
+    key = {"transaction_id": piece.transaction_id, "number": piece.number}
+    content = Evidence.objects.values_list("content", flat=True).get(**key)
+    record = {"type": "evidence", "transaction_id": str(piece.transaction_id)}
+    return {**record, "number": piece.number, "content": base64.b64encode(content).decode()}
 
 
 def _record(kind: str, row: Any) -> dict[str, Any]:

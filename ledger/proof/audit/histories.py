@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.db import connection, models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, Func, OuterRef, Q
+from django.db.models.functions import Cast
 from django.db.transaction import atomic
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
@@ -26,7 +27,7 @@ from psycopg.pq import Format
 
 from ledger import seals
 from ledger.events import SealedContent
-from ledger.models import Decision, Event, Permit, Transaction
+from ledger.models import Decision, Event, Evidence, Permit, Transaction
 from ledger.seals import Link
 from ledger.transactions import MOVES, Map
 
@@ -61,6 +62,7 @@ class Vote(NamedTuple):
     at: Any
     kept_by: str = ""
     policy: Any = None
+    is_withdrawn: bool = False
 
 
 class PermitRow(NamedTuple):
@@ -72,6 +74,14 @@ class PermitRow(NamedTuple):
     redeemed_by: str
 
 
+class EvidenceRow(NamedTuple):
+    """One row of evidence, with the SHA-256 of its content."""
+
+    transaction_id: UUID
+    number: int
+    sha256: str
+
+
 _TRANSACTION = (
     "id",
     "state",
@@ -79,6 +89,7 @@ _TRANSACTION = (
     *seals.OUTCOME,
     seals.KEEPER_MAY_SIGN,
     seals.REQUIRED_POLICY,
+    seals.EVIDENCE,
 )
 Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[misc]
 
@@ -107,6 +118,7 @@ class History:
     links: list[Link] = field(default_factory=list)
     votes: list[Vote] = field(default_factory=list)
     permits: list[PermitRow] = field(default_factory=list)
+    evidence: list[EvidenceRow] = field(default_factory=list)
     rows: dict[str, Any] = field(default_factory=dict)  # by the name of the family
     contents: dict[str, str] = field(default_factory=dict)  # digests of what the tables hold
 
@@ -166,7 +178,8 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
     """Histories in the order of their subjects."""
     chains = groupby(links_in(part), key=attrgetter("subject.int"))
     sources: dict[str, _Source] = {"events": _Source((key, [*links]) for key, links in chains)}
-    for name, of_transactions in (("votes", _votes(part)), ("permits", _permits(part))):
+    of_each = {"votes": _votes(part), "permits": _permits(part), "evidence": _evidence(part)}
+    for name, of_transactions in of_each.items():
         groups = groupby(of_transactions, key=attrgetter("transaction_id.int"))
         sources[name] = _Source((key, [*rows]) for key, rows in groups)
     for name, family in families.items():
@@ -177,9 +190,11 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
     while keys := [source.key for source in sources.values() if source.key is not None]:
         subject = min(keys)
         taken = {name: s.take() for name, s in sources.items() if s.key == subject}
-        links, votes, permits = (taken.pop(name, []) for name in ("events", "votes", "permits"))
-        contents = taken.pop("contents", {})
-        yield History(UUID(int=subject), links, votes, permits, taken, contents)
+        history = History(UUID(int=subject), taken.pop("events", []))
+        history.votes, history.permits, history.evidence = (taken.pop(name, []) for name in of_each)
+        history.contents = taken.pop("contents", {})
+        history.rows = taken
+        yield history
 
 
 def without_events() -> Iterator[tuple[str, UUID]]:
@@ -217,13 +232,22 @@ def links_in(part: Part) -> Iterator[Link]:
 
 
 def _votes(part: Part) -> Iterator[Vote]:
-    rows = Decision.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
+    votes = Decision.with_withdrawn.filter(part.of("transaction_id"))
+    rows = votes.order_by("transaction_id", "pk")
     return starmap(Vote, stream(rows, Vote._fields))
 
 
 def _permits(part: Part) -> Iterator[PermitRow]:
     rows = Permit.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
     return starmap(PermitRow, stream(rows, PermitRow._fields))
+
+
+def _evidence(part: Part) -> Iterator[EvidenceRow]:
+    """PostgreSQL hashes the contents, so that they stay where they are."""
+    rows = Evidence.objects.filter(part.of("transaction_id")).order_by("transaction_id", "number")
+    digest = Func("content", template="encode(sha256(%(expressions)s), 'hex')")
+    hashed = rows.annotate(sha256=Cast(digest, models.TextField()))
+    return starmap(EvidenceRow, stream(hashed, EvidenceRow._fields))
 
 
 def _rows(family: Family, part: Part) -> Iterator[Any]:

@@ -1,17 +1,19 @@
 """Rows of other tables that sealed events name by a digest or an id: the rest of the evidence.
 
 A manifest is the one whose digest a transaction sealed, a policy document is the one that a
-decision cited, and a permit was redeemed as the event of its claim says.
+decision cited, a permit was redeemed as the event of its claim says, and the content of a
+transaction's evidence has the SHA-256 that it sealed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from ledger import seals
 from ledger.errors import InvalidRequest
 from ledger.models import Decision, PolicyDocument, ToolVersion
-from ledger.proof.audit.histories import PermitRow
+from ledger.proof.audit.histories import EvidenceRow, PermitRow
 from ledger.seals import Link
 from ledger.states import EventKind
 
@@ -41,6 +43,13 @@ def permit_faults(permits: Sequence[PermitRow], links: Sequence[Link]) -> Iterat
         redeemed_by = permit.redeemed_by if permit.redeemed_at is not None else None
         if redeemed_by != claims.get(jti, {}).get("redeemed_by"):
             yield f"permit {jti} was not redeemed as its events say."
+
+
+def evidence_faults(row: Any, stored: Sequence[EvidenceRow]) -> Iterator[str]:
+    """Faults of the contents of a transaction's evidence, of which none stays after an erasure."""
+    sealed = [(number, piece["sha256"]) for number, piece in enumerate(row.evidence or [], 1)]
+    if [(piece.number, piece.sha256) for piece in stored] != sealed:
+        yield f"transaction {row.id}: the content of its evidence is not what was sealed."
 
 
 def _digest_of(manifest: object) -> str:

@@ -20,11 +20,21 @@ from ledger.models import Event
 from ledger.proof.audit import histories, named_rows
 from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
 from ledger.proof.audit.rights import Rights
+from ledger.proof.audit.rule_sets import RuleSets
+from ledger.proof.audit.stops import Stops
 from ledger.proof.log import checkpoint_proof
 from ledger.proof.log.checkpoint_proof import Coverage
 from ledger.seals import Link, hash_of
 from ledger.states import Move
-from ledger.transactions import ACCOUNT, DECISIONS, Map, chain_faults, row_faults, sign_off_faults
+from ledger.transactions import (
+    ACCOUNT,
+    DECISIONS,
+    Map,
+    chain_faults,
+    row_faults,
+    sign_off_faults,
+    standing_decisions,
+)
 
 __all__ = ["Broken", "Coverage", "Proof", "hash_of", "verify"]
 
@@ -87,11 +97,12 @@ def verify(
 
     Raises ``Broken`` with up to ``FAULTS_MAX`` faults.
     """
-    proof, rights = Proof(), Rights()
+    proof, rights, rule_sets = Proof(), Rights(), RuleSets()
     with histories.snapshot():
-        proof.faults += rights.faults()
+        stops = Stops()
+        proof.faults += [*rights.faults(), *stops.faults()]
         for step, parts in _parts(since):
-            _prove(step, parts, proof, rights, progress)
+            _prove(step, parts, proof, rights, (rule_sets, stops), progress)
         proof.faults += named_rows.document_faults()
         if since is not None:
             proof.faults += [f"{name} {pk} has no events." for name, pk in _rows_without_events()]
@@ -151,12 +162,21 @@ def _prove_checkpoints(
 
 
 def _prove(
-    step: str, parts: Sequence[Part], proof: Proof, rights: Rights, progress: Progress
+    step: str,
+    parts: Sequence[Part],
+    proof: Proof,
+    rights: Rights,
+    others: tuple[RuleSets, Stops],
+    progress: Progress,
 ) -> None:
+    rule_sets, stops = others
     total, done = sum(histories.events_in(part).count() for part in parts), 0
     for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
         proof.faults += faults_of(history)
         proof.faults += rights.vote_faults(history.links)
+        if (row := history.rows.get("transaction")) is not None and history.links:
+            proof.faults += rule_sets.faults(row, history.links)
+        proof.faults += stops.move_faults(history)
         if proof.is_full_of_faults:
             return
         done += len(history.links)
@@ -186,6 +206,7 @@ def faults_of(history: History) -> list[str]:
         faults += sign_off_faults(row, history.links)
         faults += _decision_faults(history)
         faults += named_rows.permit_faults(history.permits, history.links)
+        faults += named_rows.evidence_faults(row, history.evidence)
     else:
         faults += _standing_faults(name, row, history)
     return faults
@@ -228,14 +249,21 @@ def _family_of(history: History) -> tuple[str, Map]:
 
 def _decision_faults(history: History) -> Iterator[str]:
     """Check the decisions, which the desk shows, against the sealed events."""
-    left = {link.principal: link for link in history.links if link.kind in DECISIONS}
+    standing = standing_decisions(history.links)
+    left = {
+        (link.principal, link.says.get("decision_at")): link
+        for link in history.links
+        if link.kind in DECISIONS
+    }
     for vote in history.votes:
         name = f"decision {vote.id} of transaction {vote.transaction_id}"
-        link = left.pop(vote.principal, None)
+        link = left.pop((vote.principal, seals.as_text(vote.at)), None)
         if link is None:
-            yield f"{name}: no event sealed a decision of {vote.principal}."
+            yield f"{name}: no event sealed this decision of {vote.principal}."
         elif _as_sealed(link) != _as_decided(vote):
             yield f"{name} is not what event {link.id} sealed."
+        elif vote.is_withdrawn == (link in standing):
+            yield f"{name}: whether it was withdrawn is not what its events sealed."
     for link in left.values():
         yield f"event {link.id} of transaction {link.subject}: its decision is missing."
 

@@ -10,6 +10,9 @@ NONE = -1_000  # there is no amount, or no person decided
 ZERO = -999  # an amount of nothing
 SIZES_PER_TENFOLD = 20  # each is an eighth larger than the one before
 WAITS_PER_DOUBLING = 4
+ENOUGH = 10  # amounts that tell which are out of the ordinary
+FENCE = 1.5
+DOUBLE = math.ceil(SIZES_PER_TENFOLD * math.log10(2))  # sizes in which an amount doubles
 FIRST_S = 3.0  # the first bucket of waits
 
 
@@ -20,6 +23,31 @@ def size_begins(size: int) -> Decimal:
 
 def size_ends(size: int) -> Decimal:
     return Decimal(0) if size == ZERO else size_begins(size + 1)
+
+
+def upper_limit(sizes: Mapping[int, int]) -> Decimal | None:
+    """The amount above which one is out of the ordinary beside these; ``None`` of too few.
+
+    At most one of them in fifty lies above it, or one alone; it is twice as much as that, unless
+    most are so alike that Tukey's fence around their middle half is lower.
+    """
+    paid = {size: number for size, number in sizes.items() if size != ZERO}
+    lower, upper = quantile(paid, 0.25), quantile(paid, 0.75)
+    if lower is None or upper is None or sum(paid.values()) < ENOUGH:
+        return None
+    highest = _all_but(max(1, sum(paid.values()) // 50), paid)
+    fence = upper + max(round(FENCE * (upper - lower)), DOUBLE)
+    return size_ends(max(highest, min(fence, highest + DOUBLE)))
+
+
+def _all_but(number: int, counts: Mapping[int, int]) -> int:
+    """The highest bucket once so many of the highest are left out."""
+    left_out = 0
+    for bucket in sorted(counts, reverse=True):
+        left_out += counts[bucket]
+        if left_out > number:
+            return bucket
+    return min(counts)
 
 
 def wait_begins_s(wait: int) -> float:

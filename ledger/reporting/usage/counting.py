@@ -56,10 +56,14 @@ def count_batch(most: int = BATCH) -> int:
 
     Another process that counts at the same time makes this one count nothing.
     """
-    first = Event.objects.filter(pk__gt=counted_upto()).aggregate(first=Min("pk"))["first"]
+    upto = counted_upto()
+    first = Event.objects.filter(pk__gt=upto).aggregate(first=Min("pk"))["first"]
+    # Before the settled event is known: a withdrawal that is under way then is committed by then.
+    undoable = None if first is None else _first_undoable(upto)
     settled = None if first is None else last_settled_event(PATIENCE)
     if first is None or settled is None:
         return 0
+    settled = settled if undoable is None else min(settled, undoable - 1)
     with atomic():
         cursor = _locked_cursor()
         if cursor is None or cursor.upto_event >= settled:
@@ -71,12 +75,31 @@ def count_batch(most: int = BATCH) -> int:
     return int(upto - after)
 
 
+def _first_undoable(after: int) -> int | None:
+    """The first approval that may still be withdrawn. It is counted, or not, once that is over."""
+    with connection.cursor() as cursor:
+        cursor.execute(_UNDOABLE, [after])
+        first: int | None = cursor.fetchone()[0]
+        return first
+
+
+_UNDOABLE = f"""
+    SELECT min(id) FROM ledger_event
+    WHERE id > %s AND kind IN ('{EventKind.APPROVED}', '{EventKind.APPROVAL_RECORDED}')
+      AND at > clock_timestamp() - interval '1 minute'
+      AND at + (details::jsonb ->> 'undo_seconds')::int * interval '1 second' >= clock_timestamp()
+"""
+
+
 def rebuild_usage() -> int:
     """Count all events anew; returns up to which. Readers see the old figures until it is done.
 
     Subjects are those of transactions whose content is still there.
     """
+    undoable = _first_undoable(0)
     settled = last_settled_event(timedelta(seconds=10))
+    if settled is not None and undoable is not None:
+        settled = min(settled, undoable - 1)
     with atomic():
         UsageCursor.objects.get_or_create(pk=1, defaults={"upto_event": 0})
         cursor = UsageCursor.objects.select_for_update().get(pk=1)
@@ -113,18 +136,32 @@ def _count(after: int, upto: int) -> None:
 _WAIT = buckets.WAIT_SQL.format("extract(epoch FROM e.at - t.created_at)")
 _SIZE = buckets.SIZE_SQL.format("t.amount")
 _HAS_SIZE = f"e.kind = '{EventKind.APPROVED}' AND t.amount IS NOT NULL"
-_EVENTS = """
+# An approval that was withdrawn has decided nothing.
+_EVENTS = f"""
     FROM ledger_event e JOIN ledger_transaction t ON t.id = e.transaction_id
-    WHERE e.id > %s AND e.id <= %s AND e.kind = ANY(%s)
+    WHERE e.id > %s AND e.id <= %s AND e.kind = ANY(%s) AND NOT EXISTS (
+        SELECT FROM ledger_event w WHERE w.subject = e.subject AND w.seq > e.seq
+            AND w.kind = '{EventKind.APPROVAL_WITHDRAWN}' AND w.principal = e.principal
+            AND w.details::jsonb -> 'decision_at' = e.details::jsonb -> 'decision_at')
 """
+_HOURS_OF_DAY = ", ".join(
+    f"count(*) FILTER (WHERE date_part('hour', e.at AT TIME ZONE 'UTC') = {hour})"
+    for hour in range(24)
+)
+_BOTH_HOURS = ", ".join(
+    f"coalesce(ledger_usageday.hours[{place}], 0) + excluded.hours[{place}]"
+    for place in range(1, 25)
+)
 _DAYS = f"""
-    INSERT INTO ledger_usageday (tenant, day, tool, agent, kind, currency, size, number)
+    INSERT INTO ledger_usageday (tenant, day, tool, agent, kind, currency, size, number, hours)
     SELECT t.tenant, (e.at AT TIME ZONE 'UTC')::date, t.tool, t.proposed_by, e.kind,
            CASE WHEN {_HAS_SIZE} THEN t.currency ELSE '' END,
-           CASE WHEN {_HAS_SIZE} THEN {_SIZE} ELSE {buckets.NONE} END, count(*)
+           CASE WHEN {_HAS_SIZE} THEN {_SIZE} ELSE {buckets.NONE} END, count(*),
+           CASE WHEN e.kind = '{EventKind.PREPARED}' THEN ARRAY[{_HOURS_OF_DAY}] END
     {_EVENTS} GROUP BY 1, 2, 3, 4, 5, 6, 7
     ON CONFLICT (tenant, day, tool, agent, kind, currency, size)
-    DO UPDATE SET number = ledger_usageday.number + excluded.number
+    DO UPDATE SET number = ledger_usageday.number + excluded.number,
+        hours = CASE WHEN excluded.hours IS NOT NULL THEN ARRAY[{_BOTH_HOURS}] END
 """
 _ADD_HOURS = """
     ON CONFLICT (tenant, hour, tool, kind, wait)

@@ -6,6 +6,7 @@ it. It goes when the content of its transaction is erased.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -22,7 +23,9 @@ from ledger.tools import tool_of
 
 SHOWN = timedelta(days=30)
 KEPT = timedelta(days=35)  # a little longer: it goes by the time in the id
-MOST = 100  # of one subject that are looked at
+MOST = 100  # uses that are looked at, of one subject or of some
+SAMPLE_LEAST = 25
+RARE = 0.04  # share of requests
 
 
 def subject_of(row: Transaction) -> str:
@@ -42,7 +45,7 @@ def hash_of(tenant: str, tool: str, subject: str) -> str:
 
 
 def lately_of(row: Transaction) -> list[UUID]:
-    """The other transactions of its subject in ``SHOWN``, newest first, ``MOST`` at most."""
+    """The other transactions of its subject since ``SHOWN`` before it, newest first, ``MOST``."""
     subject = subject_of(row)
     if not subject:
         return []
@@ -50,10 +53,32 @@ def lately_of(row: Transaction) -> list[UUID]:
         tenant=row.tenant,
         tool=row.tool,
         subject=hash_of(row.tenant, row.tool, subject),
-        transaction_id__gte=first_id_at(timezone.now() - SHOWN),
+        transaction_id__gte=first_id_at(row.created_at - SHOWN),
     )
     ids = same.exclude(pk=row.pk).order_by("-transaction_id")
     return list(ids.values_list("transaction_id", flat=True)[:MOST])
+
+
+def do_recur(row: Transaction) -> bool:
+    """True if the subjects of its tool recur, so that a new one is rare.
+
+    Where each request has a subject of its own (an invoice), they do not. The share of requests
+    whose subject was there once estimates how likely the next one is new (Good-Turing).
+    """
+    uses = _sample(row)
+    total = sum(uses)
+    once = sum(1 for number in uses if number == 1)
+    return total >= SAMPLE_LEAST and (once + 1) / total <= RARE
+
+
+def _sample(row: Transaction) -> list[int]:
+    """Numbers of uses of some subjects: the first by their hash, so any of them."""
+    same_tool = SubjectUse.objects.filter(tenant=row.tenant, tool=row.tool).exclude(pk=row.pk)
+    hashes = list(same_tool.order_by("subject").values_list("subject", flat=True)[:MOST])
+    uses = Counter(hashes)
+    if len(hashes) == MOST and len(uses) > 1:
+        del uses[hashes[-1]]  # there may be more of it
+    return list(uses.values())
 
 
 def first_id_at(at: datetime) -> UUID:

@@ -1,11 +1,11 @@
-"""Tells if what an agent asks for is usual: figures of the last 30 days beside it."""
+"""Tells if what an agent asks for is usual: figures of the 30 days before beside it."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import UTC, date, timedelta
 from decimal import Decimal
 
 from django.db.models import Sum
@@ -13,13 +13,14 @@ from django.utils import timezone
 
 from ledger.models import Event, Transaction, UsageDay
 from ledger.reporting.usage import buckets, subjects
+from ledger.reporting.usage.bursts import Burst, Hours, burst_at
 from ledger.reporting.usage.counting import counted_upto
+from ledger.reporting.usage.slips import Slip, slip_of
 from ledger.states import EventKind
 
 DAYS = 30
 ENOUGH = 5  # amounts that make a range
-OFTEN = 3  # times of one subject
-BURST, BURST_AT_LEAST = 3, 10  # times the usual number of a day; requests
+DECIDED = 20  # requests after which it is known which subjects an agent asks for
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,55 +39,55 @@ class Usual:
     asked: int
     approved: int
     rejected: int
-    today: int
     subject: str = ""
     times: int = 0  # of the subject, this one included
     is_more: bool = False  # at least so many times
+    is_new_subject: bool = False  # where subjects recur
     amounts: Range | None = None
     is_beyond: bool = False
+    burst: Burst | None = None
+    slip: Slip | None = None
 
     @property
     def is_first_of_agent(self) -> bool:
         return self.asked <= 1
 
     @property
-    def is_first_of_subject(self) -> bool:
-        return bool(self.subject) and self.times == 1
-
-    @property
-    def is_often(self) -> bool:
-        return self.times >= OFTEN
-
-    @property
-    def is_burst(self) -> bool:
-        """True if the agent asks far more often today than on other days."""
-        before = (self.asked - self.today) / (DAYS - 1)
-        return self.today >= BURST_AT_LEAST and self.today > BURST * max(before, 1)
-
-    @property
     def is_unusual(self) -> bool:
         """True if an approver should look twice."""
-        is_new = self.is_first_of_agent or self.is_first_of_subject
-        return is_new or self.is_often or self.is_beyond or self.is_burst
+        is_off = self.is_beyond or self.is_new_subject
+        return is_off or self.burst is not None or self.slip is not None
 
 
 def usual_of(row: Transaction) -> Usual:
     """The figures of the agent, tool and subject of this row, in its tenant."""
-    asked, today = _since(row.tool, row.proposed_by, row.tenant)
+    lately = _until(row)
     itself = 0 if _is_counted(row) else 1
     others = subjects.lately_of(row)
-    amounts = _range(asked.sizes.get(row.currency, Counter()), row.currency)
+    sizes = lately.sizes.get(row.currency, Counter())
     return Usual(
-        asked=asked.kinds[EventKind.PREPARED] + itself,
-        approved=asked.kinds[EventKind.APPROVED],
-        rejected=asked.kinds[EventKind.REJECTED],
-        today=today + itself,
+        asked=lately.asked + itself,
+        approved=lately.approved,
+        rejected=lately.rejected,
         subject=subjects.subject_of(row),
         times=len(others) + 1,
         is_more=len(others) == subjects.MOST,
-        amounts=amounts,
-        is_beyond=amounts is not None and row.amount is not None and row.amount > amounts.high,
+        is_new_subject=not others and _stands_out_if_new(row, lately),
+        amounts=_range(sizes, row.currency),
+        is_beyond=_is_beyond(sizes, row.amount),
+        burst=burst_at(lately.hours, row.created_at, itself),
+        slip=slip_of(row),
     )
+
+
+def _stands_out_if_new(row: Transaction, lately: Lately) -> bool:
+    is_known = lately.approved + lately.rejected >= DECIDED
+    return is_known and bool(subjects.subject_of(row)) and subjects.do_recur(row)
+
+
+def _is_beyond(sizes: Counter[int], amount: Decimal | None) -> bool:
+    limit = buckets.upper_limit(sizes)
+    return limit is not None and amount is not None and amount > limit
 
 
 def _is_counted(row: Transaction) -> bool:
@@ -116,6 +117,7 @@ class Lately:
 
     kinds: Counter[str] = field(default_factory=Counter)
     sizes: dict[str, Counter[int]] = field(default_factory=dict)
+    hours: dict[date, Hours] = field(default_factory=dict)  # of requests, by day (UTC)
 
     @property
     def asked(self) -> int:
@@ -152,7 +154,9 @@ class Lately:
 
 def usage_of_tools(tenants: Iterable[str]) -> dict[str, Lately]:
     """The counts of each tool in these tenants."""
-    rows = UsageDay.objects.filter(tenant__in=list(tenants), day__gt=_first_day())
+    # Days are counted in UTC, wherever the reader is.
+    before = timezone.now().astimezone(UTC).date() - timedelta(days=DAYS)
+    rows = UsageDay.objects.filter(tenant__in=list(tenants), day__gt=before)
     tools: dict[str, Lately] = {}
     sums = rows.values_list("tool", "kind", "currency", "size").annotate(Sum("number"))
     for tool, *counts in sums.order_by():
@@ -160,23 +164,20 @@ def usage_of_tools(tenants: Iterable[str]) -> dict[str, Lately]:
     return tools
 
 
-def _since(tool: str, agent: str, tenant: str) -> tuple[Lately, int]:
-    """The counts of one agent and tool, and how often it asked today (UTC)."""
-    rows = UsageDay.objects.filter(tenant=tenant, tool=tool, agent=agent, day__gt=_first_day())
-    lately, asked_today = Lately(), 0
-    for day, kind, currency, size, number in rows.values_list(
-        "day", "kind", "currency", "size", "number"
-    ):
+def _until(row: Transaction) -> Lately:
+    """The counts of its agent and tool, up to the day of the row itself."""
+    last = row.created_at.astimezone(UTC).date()
+    rows = UsageDay.objects.filter(
+        tenant=row.tenant,
+        tool=row.tool,
+        agent=row.proposed_by,
+        day__gt=last - timedelta(days=DAYS),
+        day__lte=last,
+    )
+    lately = Lately()
+    columns = ("day", "hours", "kind", "currency", "size", "number")
+    for day, hours, kind, currency, size, number in rows.values_list(*columns):
         lately.add(kind, currency, size, number)
-        asked_today += number if (day, kind) == (_today(), EventKind.PREPARED) else 0
-    return lately, asked_today
-
-
-def _first_day() -> date:
-    """The day before the first that counts."""
-    return _today() - timedelta(days=DAYS)
-
-
-def _today() -> date:
-    """Days are counted in UTC, wherever the reader is."""
-    return timezone.now().astimezone(timezone.get_fixed_timezone(0)).date()
+        if hours:
+            lately.hours[day] = hours
+    return lately

@@ -20,6 +20,7 @@ from ledger.tools.http import answers, signing
 from ledger.tools.http.answers import Answer, Meaning
 
 LARGEST_ANSWER = 256 * 1024  # bytes
+LARGEST_PLAN = 6 * 1024 * 1024  # with evidence in base64
 LONGEST_PAUSE_S = 30.0
 ACCEPT = {"Accept": "application/json"}
 CLOCKS_DIFFER = signing.VALID_FOR / 2
@@ -61,7 +62,8 @@ def ask(service: Service, verb: str, body: Mapping[str, Any], context: Context) 
     else:
         request = _post(service.address, {"verb": verb, **body})
     request.headers["Idempotency-Key"] = key
-    return answers.meaning_of(_answer_to(request, service, context))
+    largest = LARGEST_PLAN if verb == "plan" else LARGEST_ANSWER
+    return answers.meaning_of(_answer_to(request, service, context, largest))
 
 
 def look_up(service: Service, operation: Mapping[str, Any], context: Context) -> Answer:
@@ -83,9 +85,12 @@ def _post(address: str, body: Mapping[str, Any]) -> httpx.Request:
     return httpx.Request("POST", address, content=content, headers=headers)
 
 
-def _answer_to(request: httpx.Request, service: Service, context: Context) -> Answer:
+def _answer_to(
+    request: httpx.Request, service: Service, context: Context, largest: int = LARGEST_ANSWER
+) -> Answer:
+    timeout_s = context.timeout.total_seconds()
     try:
-        response = response_to(request, service, timeout_s=context.timeout.total_seconds())
+        response = response_to(request, service, timeout_s=timeout_s, largest_answer=largest)
     except NOTHING_WAS_SENT as refusal:
         raise NothingHappenedYet(f"Nothing was sent: {refusal}") from refusal
     body = answers.object_in(response.content)
@@ -93,7 +98,13 @@ def _answer_to(request: httpx.Request, service: Service, context: Context) -> An
     return Answer(response.status_code, body, _pause_in(response), _clock_in(response))
 
 
-def response_to(request: httpx.Request, service: Service, *, timeout_s: float) -> httpx.Response:
+def response_to(
+    request: httpx.Request,
+    service: Service,
+    *,
+    timeout_s: float,
+    largest_answer: int = LARGEST_ANSWER,
+) -> httpx.Response:
     """Send it, signed and with what the service wants to see. Raises ``NOTHING_WAS_SENT``, and
     ``httpx.HTTPError`` and ``TimeoutError``."""
     shown = service.showing(service.address)
@@ -102,7 +113,7 @@ def response_to(request: httpx.Request, service: Service, *, timeout_s: float) -
         signing.sign(request)
     else:
         signing.sign_as_webhook(request, service.secrets(service.address))
-    return http_out.send(request, timeout_s=timeout_s, largest_answer=LARGEST_ANSWER, tls=shown.tls)
+    return http_out.send(request, timeout_s=timeout_s, largest_answer=largest_answer, tls=shown.tls)
 
 
 def _pause_in(response: httpx.Response) -> float:

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from ledger.contracts import Context, NotDoneYet, NothingHappened, NothingHappenedYet, Plan, Role
+from ledger.contracts.evidence import from_json
 from ledger.foundation import characters
 from ledger.tools.http import answers, exchange
 from ledger.tools.http.answers import AskLater, Done, Meaning, NotProved, Refused
@@ -162,6 +163,8 @@ def _plan_in(body: Mapping[str, Any]) -> Plan:
         arguments=_object_in(plan, "arguments"),
         held=_object_in(plan, "held"),
         hold_expires_at=_time_in(plan),
+        evidence=from_json(_list_in(plan, "evidence")),
+        risk_level=str(plan.get("risk_level") or ""),
     )
 
 

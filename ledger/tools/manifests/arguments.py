@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 from pydantic import (
     BaseModel,
     ConfigDict,
-    GetJsonSchemaHandler,
     create_model,
     model_serializer,
     model_validator,
 )
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError, ValidationError
 
 from ledger.contracts import json_schemas
 
@@ -39,9 +37,8 @@ class SchemaArguments(BaseModel):
         return {name: getattr(self, name) for name in sorted(self.model_fields_set)}
 
     @classmethod
-    def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> JsonSchemaValue:
+    def model_json_schema(cls, *_: Any, **__: Any) -> dict[str, Any]:
+        """The schema as it was written: pydantic would look for its references elsewhere."""
         return cls.schema_
 
 

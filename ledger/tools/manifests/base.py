@@ -6,7 +6,7 @@ import re
 import string
 from collections.abc import Mapping
 from datetime import date, timedelta
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -55,7 +55,9 @@ class ContractTerms(Strict):
     """The fields of ``Contract`` that a manifest may set, durations in seconds."""
 
     # As ``Manifest.added_later``.
-    added_later: ClassVar[frozenset[str]] = frozenset({"keeper_may_sign", "required_policy"})
+    added_later: ClassVar[frozenset[str]] = frozenset(
+        {"keeper_may_sign", "required_policy", "floor"}
+    )
 
     owner_service: Annotated[str, Field(min_length=1, max_length=100)]
     operation_key: Annotated[str, Field(min_length=1, max_length=300)]
@@ -66,6 +68,7 @@ class ContractTerms(Strict):
     consequence_level: ConsequenceLevel = ConsequenceLevel.IRREVERSIBLE
     retry_safe: bool = False
     quorum: Annotated[int, Field(ge=1, le=20)] = 1
+    floor: RequiredApprover | Literal[""] = ""
     keeper_may_sign: bool = False
     required_policy: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
     ttl_s: Seconds = 900

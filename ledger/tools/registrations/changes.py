@@ -10,8 +10,8 @@ from typing import Any
 
 from django.db.transaction import atomic
 
-from ledger import four_eyes, seals
-from ledger.events import ChangeKind
+from ledger import seals
+from ledger.events import ChangeKind, four_eyes
 from ledger.models import ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
 from ledger.tools import manifests

@@ -70,6 +70,15 @@ def _softer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str
         yield "required_policy"
     if after["quorum"] < before["quorum"]:
         yield "quorum"
+    if after["floor"] and _floor(after) < _floor(before):
+        yield "floor"
+
+
+def _floor(terms: Mapping[str, Any]) -> tuple[int, int]:
+    """From soft to strict; without a floor no rule asks for less than the contract."""
+    if terms["floor"]:
+        return ORDERS["required_approver"].index(terms["floor"]), 1
+    return ORDERS["required_approver"].index(terms["required_approver"]), terms["quorum"]
 
 
 def _in_history(before: ContractTerms, after: ContractTerms) -> Iterator[str]:

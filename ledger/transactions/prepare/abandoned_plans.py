@@ -63,7 +63,7 @@ def _insert_for_rollback(
         return  # the INSERT was committed after all, and only its answer was lost
     row.arguments = arguments.model_dump(mode="json")
     row.action_summary = f"{row.tool}: what it planned could not be put before an approver"
-    row.warnings, row.amount, row.currency = [], None, ""
+    row.warnings, row.amount, row.currency, row.evidence = [], None, "", None
     row.held = storable(row.held) if row.held else {}
     row.state, row.ending = State.ROLLING_BACK, Ending.ABANDONED
     row.ending_reason = row.error = why = Reasons.NOT_ENTERED()

@@ -16,6 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ledger.errors import InProgress
 from ledger.foundation.postgres import use_prepared_statements
+from ledger.models import STANDING_SQL
 from ledger.states import WITHOUT_EFFECT
 from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Request
 
@@ -34,6 +35,8 @@ class Admission:
     key_answer: str | None
     holder_id: UUID | None
     late_id: UUID | None
+    rule_set: int
+    is_stopped: bool
 
 
 # The states are literals, not parameters: a prepared statement with parameters could not use the
@@ -42,7 +45,12 @@ _FACTS = f"""
     SELECT clock_timestamp(), k.payload_hash, k.transaction_id, k.status, k.answer, t.id,
            (SELECT late.id FROM ledger_transaction late
             WHERE late.tenant = %(tenant)s AND late.operation_key = %(operation_key)s
-                AND late.late_receipt <> '' LIMIT 1)
+                AND late.late_receipt <> '' LIMIT 1),
+           coalesce((SELECT rule_set FROM ledger_tenant WHERE slug = %(tenant)s), 0),
+           EXISTS (SELECT FROM ledger_brake brake
+                   WHERE {STANDING_SQL}
+                       AND brake.tenant IN ('', %(tenant)s) AND brake.agent IN ('', %(agent)s)
+                       AND brake.tool IN ('', %(tool)s))
     FROM (SELECT) AS request
     LEFT JOIN ledger_idempotencykey k
         ON k.agent = %(agent)s AND k.route = %(route)s AND k.key = %(key)s
@@ -69,6 +77,7 @@ def _facts_of(request: Request) -> Admission:
         "key": request.key,
         "tenant": request.tenant,
         "operation_key": request.operation_key,
+        "tool": request.tool.name,
     }
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_FACTS, parameters)

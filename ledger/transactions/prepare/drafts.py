@@ -10,6 +10,7 @@ from ledger import seals
 from ledger.contracts import RequiredApprover
 from ledger.errors import PlanRefused
 from ledger.models import Tenant, TransactionRow, new_row
+from ledger.sign_off.rules import Judgement
 from ledger.states import State
 from ledger.transactions.prepare.planning import Planned
 from ledger.transactions.prepare.proposals import Request
@@ -22,13 +23,20 @@ class New(NamedTuple):
     row: TransactionRow
     status: int
     answer: str
+    contents: tuple[bytes, ...] = ()  # of its evidence
 
 
-def draft(request: Request, transaction_id: UUID, planned: Planned, created_at: datetime) -> New:
-    """A transaction that waits for sign-off."""
-    row = _row(request, transaction_id, planned, created_at)
+def draft(
+    request: Request,
+    transaction_id: UUID,
+    planned: Planned,
+    created_at: datetime,
+    judgement: Judgement | None,
+) -> New:
+    """A transaction that waits for sign-off, on the terms of the tenant's rules."""
+    row = _row(request, transaction_id, planned, created_at, judgement)
     row.state = State.PREPARED
-    return New(request, row, 201, request.render(row, None))
+    return New(request, row, 201, request.render(row, None), planned.contents)
 
 
 def refused_draft(
@@ -37,9 +45,10 @@ def refused_draft(
     planned: Planned,
     created_at: datetime,
     refusal: PlanRefused,
+    judgement: Judgement | None = None,
 ) -> New:
     """The refusal of a plan, stored so that a repeated request gets the same answer."""
-    row = _row(request, transaction_id, planned, created_at)
+    row = _row(request, transaction_id, planned, created_at, judgement)
     row.state, row.ended_at = State.REFUSED, created_at
     row.ending_reason = row.error = refusal.detail[:2000]
     seals.refuse_unsafe_text([row.error, row.action_summary])
@@ -47,9 +56,20 @@ def refused_draft(
 
 
 def _row(
-    request: Request, transaction_id: UUID, planned: Planned, created_at: datetime
+    request: Request,
+    transaction_id: UUID,
+    planned: Planned,
+    created_at: datetime,
+    judgement: Judgement | None,
 ) -> TransactionRow:
-    row = new_row(columns(request, transaction_id, planned, created_at))
+    values = columns(request, transaction_id, planned, created_at)
+    if judgement is not None:
+        values |= {
+            "terms": judgement.as_json(),
+            "required_approver": judgement.terms.required_approver.value,
+            "quorum": judgement.terms.quorum,
+        }
+    row = new_row(values)
     row.intent_digest = seals.digest_of(seals.intent_of(row))
     return row
 

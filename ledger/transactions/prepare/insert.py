@@ -2,20 +2,21 @@
 
 Prepare is the hot path. One statement is one round trip and one commit, half the cost of the
 same rows written one by one (docs/decisions/one-statement.md). The statement also admits: it leaves
-out whatever has been requested before, is being requested elsewhere, or has a live transaction of
-its operation.
+out whatever has been requested before, is being requested elsewhere, has a live transaction of its
+operation, or was judged by other rules than those that are active.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache, partial
 from typing import Any
 from uuid import UUID
 
 from django.db import connection
-from django.db.transaction import on_commit
+from django.db.transaction import atomic, on_commit
 
 from ledger import seals, states
 from ledger.contracts import RequiredApprover
@@ -27,7 +28,7 @@ from ledger.foundation.postgres import (
     on_one_line,
     use_prepared_statements,
 )
-from ledger.models import Event, IdempotencyKey, Transaction
+from ledger.models import Event, Evidence, IdempotencyKey, Transaction
 from ledger.states import WITHOUT_EFFECT, Move, State
 from ledger.transactions.prepare.admission import locks_of
 from ledger.transactions.prepare.drafts import New
@@ -54,9 +55,13 @@ def insert_all(
         _array([_kept_answer(new) for new in batch]),
         outbox.wanted_for(move.kind),
     ]
-    with use_prepared_statements(), connection.cursor() as cursor:
-        cursor.execute(_insert_sql(), values)
-        inserted = cursor.fetchall()
+    has_evidence = any(new.contents for new in batch)
+    with atomic() if has_evidence else nullcontext():
+        with use_prepared_statements(), connection.cursor() as cursor:
+            cursor.execute(_insert_sql(), values)
+            inserted = cursor.fetchall()
+        if has_evidence:
+            _insert_evidence(batch, {subject for _, subject, *_ in inserted})
     by_subject = {new.row.id: new for new in batch}
     for event_id, subject, owed in inserted:
         ring = partial(
@@ -71,6 +76,16 @@ def insert_all(
         )
         on_commit(ring, robust=True)
     return {subject for _, subject, *_ in inserted}
+
+
+def _insert_evidence(batch: Sequence[New], inserted: set[UUID]) -> None:
+    """In the database transaction of their rows. The hot path has none."""
+    Evidence.objects.bulk_create(
+        Evidence(transaction_id=new.row.id, number=number, content=content)
+        for new in batch
+        if new.row.id in inserted
+        for number, content in enumerate(new.contents, 1)
+    )
 
 
 def _is_supervised(new: New) -> bool:
@@ -138,6 +153,10 @@ def _insert_sql() -> str:
              admitted AS MATERIALIZED (
                  SELECT draft.* FROM draft
                  WHERE draft.is_free
+                     AND (draft.state <> '{State.PREPARED}'
+                          OR coalesce((draft.terms ->> 'set')::int, 0)
+                              = coalesce((SELECT tenant.rule_set FROM ledger_tenant tenant
+                                          WHERE tenant.slug = draft.tenant), 0))
                      AND (SELECT k.id FROM ledger_idempotencykey k
                           WHERE k.agent = draft.proposed_by AND k.route = '{PREPARE_ROUTE}'
                               AND k.key = draft.key LIMIT 1) IS NULL

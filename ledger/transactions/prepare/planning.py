@@ -10,7 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from ledger import seals
-from ledger.contracts import Context, Plan, Tool
+from ledger.contracts import Context, Plan, RequiredApprover, RiskLevel, Tool
+from ledger.contracts.evidence import seal
 from ledger.contracts.results import storable
 from ledger.errors import LedgerError, PlanFailed, PlanRefused
 from ledger.foundation import characters
@@ -21,7 +22,7 @@ SUMMARY_MAX = 3000  # characters, of a refusal
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The columns of a transaction that its plan fills."""
+    """The columns of a transaction that its plan fills, and the contents of its evidence."""
 
     arguments: dict[str, Any] = field(default_factory=dict)
     action_summary: str = ""
@@ -30,12 +31,17 @@ class Planned:
     currency: str = ""
     held: dict[str, Any] = field(default_factory=dict)
     hold_expires_at: datetime | None = None
+    evidence: list[dict[str, str]] | None = None
+    risk_level: str = ""  # empty: that of the contract
+    contents: tuple[bytes, ...] = ()
 
     def columns(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in _COLUMNS}
+        columns = {name: getattr(self, name) for name in _COLUMNS}
+        return {**columns, "risk_level": self.risk_level} if self.risk_level else columns
 
 
-_COLUMNS = tuple(column.name for column in fields(Planned))
+_APART = {"contents", "risk_level"}
+_COLUMNS = tuple(each.name for each in fields(Planned) if each.name not in _APART)
 
 
 def plan(
@@ -50,13 +56,18 @@ def plan(
     try:
         made = tool.make_plan(arguments, context)
     except PlanRefused as refusal:
-        summary = characters.one_line(f"{tool.name}: {refusal.detail}")[:SUMMARY_MAX]
-        return Planned(arguments.model_dump(mode="json"), summary), refusal
+        return refused_plan(tool, arguments, refusal), refusal
     except LedgerError:
         raise
     except Exception as failure:
         raise PlanFailed(f"{tool.name} could not plan: {type(failure).__name__}.") from failure
     return _checked(tool, arguments, made, stated_reason), None
+
+
+def refused_plan(tool: Tool[Any, Any], arguments: BaseModel, refusal: PlanRefused) -> Planned:
+    """The plan to store of what was refused: its arguments, and why."""
+    summary = characters.one_line(f"{tool.name}: {refusal.detail}")[:SUMMARY_MAX]
+    return Planned(arguments.model_dump(mode="json"), summary)
 
 
 def plain(tool: Tool[Any, Any], arguments: BaseModel, stated_reason: str) -> Planned:
@@ -70,11 +81,14 @@ def plain(tool: Tool[Any, Any], arguments: BaseModel, stated_reason: str) -> Pla
 def _checked(tool: Tool[Any, Any], arguments: BaseModel, made: Plan, stated_reason: str) -> Planned:
     summary, warnings = str(made.summary), [str(warning) for warning in made.warnings]
     seals.refuse_unsafe_text([summary, warnings], "the plan")
+    evidence, contents = seal(made.evidence)
+    read = [text for piece in made.evidence for text in (piece.name, *piece.texts())]
+    seals.refuse_unsafe_text(read, "the evidence")
     _check_warnings(tool, warnings)
     # One line: what follows a line break could pass for a line of ours.
     summary = characters.one_line(seals.normalised(summary))
     planned_arguments = _planned_arguments(tool, arguments, made)
-    shown = [summary, stated_reason, *seals.texts_in(planned_arguments)]
+    shown = [summary, stated_reason, *seals.texts_in(planned_arguments), *read]
     return Planned(
         arguments=planned_arguments,
         action_summary=summary,
@@ -84,7 +98,25 @@ def _checked(tool: Tool[Any, Any], arguments: BaseModel, made: Plan, stated_reas
         currency=made.currency if made.amount is not None else "",
         held=storable(made.held or {}),  # as it will be read again: its digest is sealed
         hold_expires_at=made.hold_expires_at,
+        evidence=evidence or None,
+        risk_level=_risk(tool, made),
+        contents=tuple(contents),
     )
+
+
+def _risk(tool: Tool[Any, Any], made: Plan) -> str:
+    """The higher of the two: a plan makes no call less grave than its contract says.
+
+    Raises ``PlanFailed`` if nobody would sign off what is grave.
+    """
+    levels, lowest = list(RiskLevel), tool.contract.risk_level
+    risk = max(lowest, made.risk_level or lowest, key=lambda level: levels.index(RiskLevel(level)))
+    is_unattended = tool.contract.required_approver == RequiredApprover.NONE
+    if is_unattended and risk in {RiskLevel.HIGH, RiskLevel.CRITICAL}:
+        raise PlanFailed(
+            f"{tool.name} says that the risk of this call is {risk}, and nobody has to approve it."
+        )
+    return str(risk)
 
 
 def _planned_arguments(tool: Tool[Any, Any], arguments: BaseModel, made: Plan) -> dict[str, Any]:

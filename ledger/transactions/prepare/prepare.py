@@ -7,27 +7,21 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from django.db import DatabaseError, IntegrityError, InterfaceError
-from django.db.transaction import atomic
 
 from ledger import states
 from ledger.contracts import Context, RequiredApprover, Tool
 from ledger.errors import (
     AddressSilent,
-    CanceledBefore,
-    IdempotencyKeyReused,
+    DeniedByRule,
     InProgress,
     LedgerError,
     LimitReached,
-    OperationHeld,
-    OperationKeyConflict,
-    OperationTaken,
     PlanRefused,
     PlansBusy,
     PlanTimedOut,
@@ -35,8 +29,10 @@ from ledger.errors import (
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import stocks
 from ledger.limits.stocks import Places
-from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction, new_id
+from ledger.models import Transaction, new_id
 from ledger.principals import Principal, Surface
+from ledger.sign_off.brakes import refuse_stopped
+from ledger.sign_off.rules import Judgement, active_number
 from ledger.states import Move, State
 from ledger.tools import refuse_held, silent_addresses
 from ledger.transactions.decisions import approve_by_policy
@@ -48,11 +44,18 @@ from ledger.transactions.prepare.admission import (
     admitted,
     operation_locked,
 )
-from ledger.transactions.prepare.drafts import New, columns, draft, refused_draft
+from ledger.transactions.prepare.answers import Answer, answer_after_lost_race, earlier_answer
+from ledger.transactions.prepare.drafts import (
+    New,
+    columns,
+    draft,
+    refused_draft,
+)
 from ledger.transactions.prepare.insert import insert_all
+from ledger.transactions.prepare.judging import denied_unplanned, judged
 from ledger.transactions.prepare.plan_pool import Place
-from ledger.transactions.prepare.planning import Planned, plain, plan
-from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Proposal, Render, Request, checked
+from ledger.transactions.prepare.planning import Planned, plain, plan, refused_plan
+from ledger.transactions.prepare.proposals import Proposal, Render, Request, checked
 
 logger = logging.getLogger(__name__)
 
@@ -63,16 +66,6 @@ TRIES = 3
 
 class Overtaken(Exception):
     """Another request took the key or the operation after this one was admitted."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The answer to a prepare: an HTTP status and a JSON text, stored and replayed unchanged."""
-
-    status: int
-    text: str
-    transaction_id: UUID | None
-    is_replay: bool = False
 
 
 def prepare(
@@ -94,21 +87,23 @@ def prepare(
     this raises, except for a refused plan, which is stored as REFUSED.
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
-    ToolHeld, InvalidRequest, LimitReached, OperationTaken, OperationHeld, OperationKeyConflict,
-    PlanFailed, PlanRefused, PlansBusy, AddressSilent, PlanTimedOut``.
+    Paused, ToolHeld, InvalidRequest, LimitReached, OperationTaken, OperationHeld,
+    OperationKeyConflict, PlanFailed, PlanRefused, PlansBusy, AddressSilent, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render, tool=tool)
     with admitted(request) as admission:
-        earlier = _earlier_answer(request, admission)
+        earlier = earlier_answer(request, admission)
         if earlier is not None:
             return earlier
+        if admission.is_stopped:
+            refuse_stopped(request.tenant, str(request.by), request.tool.name)
         refuse_held(request.tenant, request.tool.name, request.tool.version)
         with stocks.pending.places() as places:
             places.take(request.by, request.tenant)
             try:
                 return _plan_and_insert(request, admission)
             except Overtaken:
-                return _answer_after_lost_race(request)
+                return answer_after_lost_race(request)
 
 
 # --- many at once -------------------------------------------------------------------------------
@@ -164,16 +159,24 @@ def _new(requests: Sequence[Request], now: datetime, places: Places) -> Iterator
 
 
 def _drafted_or_none(request: Request, now: datetime) -> New | None:
-    """``None`` if the tool is held or its own code fails: the others of the batch go on."""
+    """``None`` if the tool is held, its own code fails, or nobody has to sign: the others go on."""
     try:
         refuse_held(request.tenant, request.tool.name, request.tool.version)
         planned = plain(request.tool, request.arguments, request.proposal.reason)
-        return draft(request, new_id(), planned, now)
+        judgement = judged(request, planned, request.rule_set)
+        if judgement is not None and _is_for_nobody(judgement):
+            return None
+        return draft(request, new_id(), planned, now, judgement)
     except LedgerError:
         return None
     except Exception as failure:
         logger.warning("a proposal of %s leaves its batch after %r", request.tool.name, failure)
         return None
+
+
+def _is_for_nobody(judgement: Judgement) -> bool:
+    """Denied, or decided at once: the others of a batch do not wait for either."""
+    return judgement.terms.is_denied or not judgement.terms.seats
 
 
 def _inserted(batch: Sequence[New]) -> frozenset[UUID]:
@@ -199,13 +202,21 @@ def _plan_and_insert(request: Request, admission: Admission) -> Answer:
     transaction_id, planned = new_id(), Planned()
     try:
         context = _context(request, transaction_id)
-        planned, refusal = _planned(request, context, admission)
+        judgement = denied_unplanned(request, admission.rule_set)
+        if judgement is None:
+            planned, refusal = _planned(request, context, admission)
+        else:
+            refusal = _denied(judgement)
+            planned = refused_plan(request.tool, request.arguments, refusal)
         created_at = admission.now + timedelta(seconds=time.monotonic() - began)
         if refusal is None:
-            new = draft(request, transaction_id, planned, created_at)
-            _insert(new, states.PREPARE)
-            _approve_if_nobody_has_to(new)
-            return _answer_with(new)
+            new = _put_before_approvers(
+                request, transaction_id, planned, created_at, admission.rule_set
+            )
+            if isinstance(new, New):
+                _approve_if_nobody_has_to(new)
+                return _answer_with(new)
+            judgement, refusal = new, _denied(new)
     except (PlanTimedOut, LimitReached, PlansBusy, InProgress):
         raise  # nothing was planned, or it is released once the plan returns
     except BaseException as failure:
@@ -213,8 +224,42 @@ def _plan_and_insert(request: Request, admission: Admission) -> Answer:
         # A connection was lost in the database alone: what fails in a plan is PlanFailed.
         _release(request, row, only_by_row=isinstance(failure, CONNECTION_LOST))
         raise
-    _insert(refused_draft(request, transaction_id, planned, created_at, refusal), states.REFUSE)
-    raise PlanRefused(refusal.detail, transaction_id=str(transaction_id))
+    refused = refused_draft(request, transaction_id, planned, created_at, refusal, judgement)
+    if not _is_inserted(refused, states.REFUSE):
+        raise Overtaken
+    refusal.extra["transaction_id"] = str(transaction_id)
+    raise refusal
+
+
+def _denied(judgement: Judgement) -> DeniedByRule:
+    return DeniedByRule(judgement.rule_set, judgement.denying)
+
+
+def _put_before_approvers(
+    request: Request,
+    transaction_id: UUID,
+    planned: Planned,
+    created_at: datetime,
+    rule_set: int,
+) -> New | Judgement:
+    """Judge and insert; judged again by what was activated meanwhile.
+
+    Returns the judgement that denies what held nothing. Raises ``DeniedByRule`` where something
+    has to be released, and ``Overtaken``.
+    """
+    for _ in range(TRIES):
+        judgement = judged(request, planned, rule_set)
+        if judgement is not None and judgement.terms.is_denied:
+            if request.tool.has("rollback"):
+                raise _denied(judgement)
+            return judgement
+        new = draft(request, transaction_id, planned, created_at, judgement)
+        if _is_inserted(new, states.PREPARE):
+            return new
+        judged_by, rule_set = rule_set, active_number(request.tenant)
+        if rule_set == judged_by:
+            break
+    raise Overtaken
 
 
 def _planned(
@@ -284,105 +329,16 @@ def _context(request: Request, transaction_id: UUID) -> Context:
     )
 
 
-def _insert(new: New, move: Move[State]) -> None:
-    """Raises ``Overtaken``.
-
-    Tried once: a second try could meet a hold of this plan that is released by then.
-    """
+def _is_inserted(new: New, move: Move[State]) -> bool:
+    """False if other rules are active by now. Raises ``Overtaken``."""
     try:
-        inserted = insert_all([new], move, is_admitted=True)
+        return bool(insert_all([new], move, is_admitted=True))
     except IntegrityError as race:
         raise Overtaken from race
-    if not inserted:
-        raise Overtaken
 
 
 def _approve_if_nobody_has_to(new: New) -> None:
     """The transaction is inserted; if this fails, the sweeper signs it off."""
     if new.row.required_approver == RequiredApprover.NONE:
         with suppress(LedgerError, DatabaseError, InterfaceError):
-            approve_by_policy(new.row.id, new.row.intent_digest)
-
-
-# --- answers without a new transaction ----------------------------------------------------------
-
-
-def _earlier_answer(request: Request, admission: Admission) -> Answer | None:
-    """The answer where the request or its operation is known; ``None`` where both are new."""
-    if admission.key_status is not None:
-        return _replay(request, admission)
-    holder_id = admission.holder_id or _holder_by_alias(request)
-    if holder_id is not None:
-        return _answer_with_holder(request, holder_id)
-    if admission.late_id is not None:
-        raise OperationHeld(
-            f"A receipt came late for transaction {admission.late_id} of the same operation, "
-            "and nobody has looked at it yet.",
-            operation_key=request.operation_key,
-        )
-    return None
-
-
-def _holder_by_alias(request: Request) -> UUID | None:
-    """The transaction that has the operation under a key of an earlier contract."""
-    keys = request.tool.earlier_operation_keys_for(request.tenant, request.meaning)
-    if not keys:
-        return None
-    rows = Transaction.objects.filter(tenant=request.tenant, operation_key__in=keys)
-    held = rows.filter(HOLDS_ITS_KEY) | rows.with_late_receipt()
-    return held.values_list("pk", flat=True).first()
-
-
-def _replay(request: Request, admission: Admission) -> Answer:
-    """The first answer again; after its erasure, rendered from what is left of the transaction."""
-    transaction_id = admission.key_transaction_id
-    if admission.key_status == CanceledBefore.status and transaction_id is None:
-        raise CanceledBefore()
-    if admission.key_hash != request.fingerprint:
-        raise IdempotencyKeyReused()
-    if admission.key_status == PlanRefused.status:
-        detail = admission.key_answer or "The plan was refused; why was erased under retention."
-        raise PlanRefused(detail, transaction_id=str(transaction_id))
-    text = admission.key_answer
-    if not text and transaction_id is not None:
-        text = request.render(Transaction.objects.get(pk=transaction_id), None)
-    return Answer(admission.key_status or 201, text or "", transaction_id, is_replay=True)
-
-
-def _answer_with_holder(request: Request, holder_id: UUID) -> Answer:
-    """Answer with the live transaction of the operation. Raises if its input is another."""
-    with atomic():
-        # Locked until the answer is stored: an erasure meanwhile would not empty this key.
-        holder = Transaction.objects.select_for_update(no_key=True).get(pk=holder_id)
-        if holder.ending == Ending.ABANDONED:
-            raise InProgress("What an earlier plan of this operation held is still being released.")
-        if holder.proposed_by != str(request.by):
-            raise OperationTaken()  # says nothing about the other agent's transaction
-        if holder.input_hash != request.input_hash:
-            raise OperationKeyConflict(
-                "Another transaction has this operation key, with another input.",
-                snapshot=holder,
-                duplicate_of=str(holder.pk),
-                operation_key=holder.operation_key,
-                live_input_hash=holder.input_hash,
-                your_input_hash=request.input_hash,
-            )
-        answer = request.render(holder, holder.pk)
-        key = request.idempotency_key(holder.pk, status=200, answer=answer)
-        key.save(force_insert=True)
-    return Answer(key.status, key.answer, holder.pk)
-
-
-def _answer_after_lost_race(request: Request) -> Answer:
-    """Answer when another request took the key or the operation after this one was admitted."""
-    existing_request = IdempotencyKey.objects.filter(
-        agent=str(request.by), route=PREPARE_ROUTE, key=request.key
-    ).first()
-    if existing_request is not None and existing_request.transaction_id is None:
-        raise CanceledBefore()
-    if existing_request is not None:
-        raise InProgress()
-    holder = Transaction.objects.holding(request.tenant, request.operation_key).first()
-    if holder is None:
-        raise InProgress()
-    return _answer_with_holder(request, holder.pk)
+            approve_by_policy(new.row.id, new.row.intent_digest, new.row.terms)

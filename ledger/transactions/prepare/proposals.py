@@ -94,6 +94,7 @@ class Request:
     meaning: Any  # the arguments that identify the operation, case folded
     operation_key: str
     input_hash: str
+    rule_set: int = 0  # number of the tenant's active rules, where that was read with the token
 
     def idempotency_key(self, transaction_id: UUID, *, status: int, answer: str) -> IdempotencyKey:
         """The record that replays this answer when the request is repeated."""
@@ -118,10 +119,12 @@ def checked(
     render: Render,
     lists: Lists | None = None,
     tool: Tool[Any, Any] | None = None,
+    rule_set: int = 0,
 ) -> Request:
     """Check a proposal and look up its tool. Reads no transaction.
 
     ``lists`` are what limits the tools of the agent, where they are known; else they are read.
+    ``rule_set`` is the number of its active rules, for ``prepare_all``.
     ``tool`` is one that no name leads to; the caller knows that the agent may use it.
     Raises ``IdempotencyKeyMissing, UnknownTool, InvalidRequest``.
     """
@@ -152,6 +155,7 @@ def checked(
         meaning=folded,
         operation_key=operation_key,
         input_hash=seals.digest_of({"tool": tool.name, "arguments": meaning}),
+        rule_set=rule_set,
     )
 
 

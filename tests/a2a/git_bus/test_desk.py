@@ -33,7 +33,7 @@ def test_a_task_that_came_over_a_bus_says_so_and_that_nothing_proves_its_sender(
 ):
     page = page_of(as_alice, arrived)
 
-    assert "over the git bus <b><bdi>Partner</bdi></b>" in page
+    assert "through the git repository of <b><bdi>Partner</bdi></b>" in page
     assert f"<code>{bus.request('r-1').commit[:10]}</code>" in page
     assert "names <b><bdi>human_pm</bdi></b> as its sender" in page
     assert NOT_SIGNED in page
@@ -60,12 +60,12 @@ def test_what_a_signer_has_signed_is_shown_with_the_key(arrived, as_alice):
 
 def test_a_task_below_is_told_of_where_the_one_above_came_from(arrived, a_task, as_alice):
     below = a_task()
-    assert "git bus" not in page_of(as_alice, below)
+    assert "git repository" not in page_of(as_alice, below)
 
     Task.objects.filter(pk=below.pk).update(parent=arrived)
 
     page = page_of(as_alice, below)
-    assert "Delegated by a task that came over the git bus" in page
+    assert "Delegated by a task that came through the git repository of" in page
     assert NOT_SIGNED in page
 
 
@@ -84,7 +84,9 @@ def test_the_question_whether_to_take_a_request_names_its_commit(bus, participan
 def test_a_task_that_another_did_says_who_took_it(bus, participant, ask_for_draft, as_alice):
     task = ask_for_draft()
     bus.turn()
-    assert "Sent over the git bus <b><bdi>Partner</bdi></b>." in page_of(as_alice, task)
+    assert "Sent through the git repository of <b><bdi>Partner</bdi></b>." in page_of(
+        as_alice, task
+    )
 
     participant.answer(bus.sent(task), result=GOOD_RESULT)
     bus.turn()

@@ -23,7 +23,7 @@ def test_the_page_names_each_bus_of_the_operator_and_what_went_wrong(bus, as_olg
 
     page = page_of(as_olga)
 
-    assert "Git buses" in page
+    assert "Agents reached through git repositories" in page
     assert "commit abababababab" in page
     assert "There is no branch" in page
 

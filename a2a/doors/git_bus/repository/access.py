@@ -30,6 +30,13 @@ def check_address(url: str, *, allow_local: bool) -> None:
         raise Unusable("Write https://host/path, ssh://git@host/path or git@host:path.")
 
 
+def server_of(url: str) -> str:
+    """Scheme, host and port as written; two that are spelt differently count as two."""
+    if "://" not in url:  # git@host:path, or a local path
+        return url.partition(":")[0]
+    return "/".join(url.lower().split("/")[:3])
+
+
 def _has_secret(url: str) -> bool:
     try:
         parts = urlsplit(url)

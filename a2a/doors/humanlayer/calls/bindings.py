@@ -15,10 +15,9 @@ from django.db.transaction import atomic
 from a2a.doors.humanlayer.calls import tool as handed_over
 from a2a.doors.humanlayer.changes import BindingChange
 from a2a.doors.humanlayer.models import Binding
-from ledger import four_eyes
 from ledger.contracts import Contract, Tool
 from ledger.errors import InvalidRequest, NotFound, Sentence
-from ledger.events import record_change
+from ledger.events import four_eyes, record_change
 from ledger.models import Agent, ChangeRequest, Tenant
 from ledger.principals import Principal, Surface
 from ledger.tools import last_named, tool_named

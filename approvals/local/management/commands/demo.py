@@ -17,7 +17,7 @@ from typing import Any
 import yaml
 from django.apps import apps
 from django.conf import settings
-from django.contrib.auth.models import Permission, User
+from django.contrib.auth.models import User
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -25,15 +25,17 @@ from a2a import submissions
 from a2a.models import Skill
 from a2a.submissions import Submission
 from approvals import processes
+from approvals.desk import Viewer, inbox
+from approvals.http.middleware import roles_of, tenants_of
 from approvals.local import Program, embedded_services, old_folder
 from approvals.local.management.commands import up
 from approvals.local.management.commands.up import ROOT, Ports, has_bus, program
 from approvals.models import Notice
-from approvals.people import accounts
+from approvals.people import accounts, principal_of
 from approvals.processes import environment_of, without_secrets
 from ledger.agents import Caller, enrolment
 from ledger.events import command_principal
-from ledger.models import Agent, Scope, Tenant
+from ledger.models import Agent, Scope, Tenant, Transaction
 from ledger.principals import Surface
 from ledger.tools import manifests, registrations
 
@@ -162,8 +164,22 @@ class Command(up.Command):
             "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n\n"
             f"    user   password    who\n{logins}\n\n"
             f"  Open {address}/ and sign in as alice.\n"
-            "  Then approve the refund to Ana Ruiz, and watch its receipt appear.\n"
+            f"  {first_step()}\n"
         )
+
+
+def first_step() -> str:
+    """Name a request that waits: the first on the list of alice, if she has a minute for it."""
+    if not Transaction.objects.exists():
+        # The agent proposes it first.
+        return "Then approve the refund to Ana Ruiz, and watch its receipt appear."
+    alice, now = User.objects.get(username="alice"), timezone.now()
+    viewer = Viewer(str(principal_of(alice)), roles_of(alice), tenants_of(alice))
+    for entry in inbox.waiting(viewer, inbox.Filters(), now).entries:
+        is_hers = entry.tx is not None and entry.group == "mine"
+        if is_hers and entry.expires_at > now + timedelta(minutes=1):
+            return f"Then decide this: {entry.row.headline}"
+    return "Then approve what comes next: the agent proposes something every few minutes."
 
 
 def _into_files(programs: list[Program]) -> list[Program]:
@@ -199,13 +215,9 @@ def make_demo_data(token_file: Path) -> None:
         if is_new:
             accounts.opened(user, **by)
             accounts.set_password(user, f"demo-{username}", **by)
-        accounts.set_flag(user, "is_staff", role == "operator", **by)
         accounts.give_role(user, "acme", role, **by)
-    rights = Permission.objects.filter(
-        content_type__app_label__in=["ledger", "a2a", "approvals", "git_bus", "humanlayer"]
-    )
     for operator in User.objects.filter(username__in=["olga", "omar"]):
-        accounts.set_permissions(operator, rights, **by)
+        accounts.let_into_admin(operator, **by)
     # Nobody has to be told of what made the demo.
     Notice.objects.filter(dismissed_at=None, event__via="command").update(dismissed_at=Now())
 

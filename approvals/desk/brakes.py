@@ -1,0 +1,68 @@
+"""Brakes on the desk: who may put and lift one, and what of a list is stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from uuid import UUID
+
+from django.utils.translation import gettext as _
+
+from approvals.http.middleware import Roles
+from approvals.models import Role
+from approvals.presentation import in_words
+from approvals.presentation.labels import title_of
+from ledger.models import Brake, Transaction
+from ledger.principals import Principal
+from ledger.sign_off import brakes
+from ledger.sign_off.brakes import Scope
+
+
+def may_put(scope: Scope, roles: Roles, *, is_superuser: bool) -> bool:
+    """Managers stop agents and tools of their tenant, operators the tenant as well."""
+    own = roles.get(scope.tenant, frozenset()) if scope.tenant else frozenset()
+    may = {Role.OPERATOR, Role.APPROVER} if scope.agent or scope.tool else {Role.OPERATOR}
+    return is_superuser or not may.isdisjoint(own)
+
+
+def may_lift(brake: Brake, principal: str, roles: Roles, *, is_superuser: bool) -> bool:
+    """Whoever put it and belongs to the tenant still, and every operator of the tenant."""
+    own = roles.get(brake.tenant, frozenset()) if brake.tenant else frozenset()
+    is_theirs = brake.by == principal and bool(own)
+    return is_superuser or is_theirs or Role.OPERATOR in own
+
+
+def standing_for(tenants: Collection[str]) -> list[Brake]:
+    """Those that concern these tenants, the widest and oldest first."""
+    rows = Brake.objects.uncounted().standing().filter(tenant__in=["", *tenants])
+    return list(rows.order_by("tenant", "agent", "tool", "pk"))
+
+
+def brake_of(row: Transaction) -> Brake | None:
+    """The brake that stops this transaction; read once for each instance of the row."""
+    if "brake" not in vars(row):
+        vars(row)["brake"] = brakes.brake_over(row.tenant, row.proposed_by, row.tool)
+    brake: Brake | None = vars(row)["brake"]
+    return brake
+
+
+def why_stopped(row: Transaction) -> str:
+    """The person, the end and the reason; empty if nobody stopped it."""
+    brake = brake_of(row)
+    return "" if brake is None else in_words(brakes.sentence_of(brake))
+
+
+def stopped_among(rows: Iterable[Transaction], standing: Collection[Brake]) -> frozenset[UUID]:
+    return frozenset(row.pk for row in rows if any(brake.is_over(row) for brake in standing))
+
+
+def scope_in_words(scope: Scope | Brake) -> str:
+    agent, tool = Principal.parse(scope.agent).slug, title_of(scope.tool) if scope.tool else ""
+    if agent and tool:
+        return _("{agent} with {tool}").format(agent=agent, tool=tool)
+    if agent:
+        return _("agent {agent}").format(agent=agent)
+    if tool:
+        return _("tool “{tool}”").format(tool=tool)
+    if scope.tenant:
+        return _("everything of {tenant}").format(tenant=scope.tenant)
+    return _("everything, of every tenant")

@@ -1,0 +1,117 @@
+"""Seats of a sign-off, where the rules of a tenant ask for groups: who fills one, and who could."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from ledger.models import Decision, Transaction, Verdict
+from ledger.principals import Principal, Surface
+from ledger.sign_off import groups
+from ledger.sign_off.rules import Strength, Terms, filled_seats, seating, terms_from
+from ledger.states import EventKind
+
+APPROVALS = frozenset({EventKind.APPROVED, EventKind.APPROVAL_RECORDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """One seat. It is anybody's without a group, and open without who has signed."""
+
+    group: str
+    signed: Decision | None = None
+
+
+def terms_of(row: Transaction) -> Terms:
+    """The terms by the rules; asking for nothing where there are no rules, or if unreadable."""
+    try:
+        return terms_from(row.terms) if row.terms else Terms()
+    except ValueError:
+        return Terms()
+
+
+def counted_approvals(row: Transaction) -> list[Decision]:
+    """The approvals that count: only those of people, once it was passed on; as the rules ask."""
+    given = list(row.decisions.all())
+    approvals = [each for each in given if each.verdict == Verdict.APPROVE]
+    if any(each.verdict == Verdict.PASS_ON for each in given):
+        approvals = [each for each in approvals if Principal.parse(each.principal).is_user]
+    terms = terms_of(row)
+    if not terms.seats:
+        return approvals
+    return [each for each in approvals if _fits(row, each, terms)]
+
+
+def _fits(row: Transaction, approval: Decision, terms: Terms) -> bool:
+    """False for one that was given before the rules asked for a note, for typing, for the desk."""
+    if terms.desk_only and approval.via != Surface.WEB:
+        return False
+    if terms.needs_note and not approval.reason.strip():
+        return False
+    if terms.strength != Strength.TYPED:
+        return True
+    return _sealed(row).get(approval.principal, {}).get("typed") is True
+
+
+def seats_of(row: Transaction) -> list[Seat]:
+    """Every seat, if the rules ask for groups; else none."""
+    terms = terms_of(row)
+    if not terms.groups:
+        return []
+    approvals = counted_approvals(row)
+    taken = seating(terms, _voters(row, approvals))
+    return [Seat(group, None if voter is None else approvals[voter]) for group, voter in taken]
+
+
+def missing_seats(row: Transaction) -> int:
+    approvals, terms = counted_approvals(row), terms_of(row)
+    filled = filled_seats(terms, _voters(row, approvals)) if terms.groups else len(approvals)
+    return max(0, row.quorum - filled)
+
+
+def can_fill(row: Transaction, own_groups: Collection[str]) -> bool:
+    """True if an open seat takes somebody of these groups."""
+    terms = terms_of(row)
+    before = _voters(row, counted_approvals(row))
+    return filled_seats(terms, [*before, own_groups]) > filled_seats(terms, before)
+
+
+def signers(row: Transaction) -> frozenset[str] | None:
+    """The principals whom the open seats are for; ``None``: any manager."""
+    terms = terms_of(row)
+    if not terms.groups or can_fill(row, ()):
+        return None
+    of_person: dict[str, set[str]] = defaultdict(set)
+    for group, members in groups.members_of(row.tenant, terms.groups).items():
+        for member in members:
+            of_person[member.person].add(group)
+    return frozenset(person for person, own in of_person.items() if can_fill(row, own))
+
+
+def open_groups(row: Transaction) -> list[str]:
+    """The groups that have to sign yet."""
+    return list(dict.fromkeys(seat.group for seat in seats_of(row) if seat.signed is None))
+
+
+def _voters(row: Transaction, approvals: Collection[Decision]) -> list[frozenset[str]]:
+    sealed = _sealed(row) if approvals else {}
+    return [frozenset(sealed.get(each.principal, {}).get("groups", ())) for each in approvals]
+
+
+def _sealed(row: Transaction) -> dict[str, dict[str, Any]]:
+    """The details that the latest approval of each principal sealed.
+
+    Read once for each instance of the row: a page asks several times.
+    """
+    if "sealed_of_approvals" not in vars(row):
+        events = sorted(row.events.all(), key=lambda event: event.seq)
+        vars(row)["sealed_of_approvals"] = {
+            event.principal: json.loads(event.details)
+            for event in events
+            if event.kind in APPROVALS
+        }
+    sealed: dict[str, dict[str, Any]] = vars(row)["sealed_of_approvals"]
+    return sealed

@@ -1,0 +1,155 @@
+"""People stop an agent, a tool, their organisation or everything, and let it go on."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.utils.translation import gettext as _, gettext_lazy
+from django.views.decorators.http import require_http_methods, require_POST
+
+from approvals.desk import may_lift, may_put, scope_in_words
+from approvals.people import principal_of
+from approvals.presentation import refusal_in_words
+from approvals.web.forms import ReasonField
+from approvals.web.requests import roles_of_request, tenants_of_request
+from approvals.web.sign_in.authentication import person_of
+from ledger.errors import LedgerError
+from ledger.models import Agent, Brake, Transaction
+from ledger.principals import Principal, Surface
+from ledger.sign_off import brakes
+from ledger.sign_off.brakes import Scope
+from ledger.tools import last_named
+
+SPANS = {
+    "900": gettext_lazy("15 minutes"),
+    "3600": gettext_lazy("One hour"),
+    "today": gettext_lazy("Until the end of today"),
+    "": gettext_lazy("Until somebody lets it go on"),
+}
+
+
+class StopForm(forms.Form):
+    """``scopes`` are those that the person may stop, the narrowest first."""
+
+    scope = forms.ChoiceField(label=gettext_lazy("What to stop"), widget=forms.RadioSelect)
+    lasts = forms.ChoiceField(
+        label=gettext_lazy("For how long"),
+        choices=list(SPANS.items()),
+        widget=forms.RadioSelect,
+        initial="900",
+        required=False,
+    )
+    why = ReasonField(
+        label=gettext_lazy("Why"),
+        max_length=brakes.WHY_MAX,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text=gettext_lazy("Everybody in the organisation reads it, and so do the agents."),
+        error_messages={"required": gettext_lazy("Say why: everybody who is stopped reads it.")},
+    )
+
+    def __init__(self, *args: Any, scopes: list[Scope], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.scopes = scopes
+        field: Any = self.fields["scope"]
+        field.choices = [(str(n), scope_in_words(scope)) for n, scope in enumerate(scopes)]
+        field.initial = "0"
+
+    def wanted(self) -> tuple[Scope, timedelta | None]:
+        lasts = self.cleaned_data["lasts"]
+        scope = self.scopes[int(self.cleaned_data["scope"])]
+        if lasts == "today":
+            now = timezone.localtime()
+            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+            return scope, midnight + timedelta(days=1) - now
+        return scope, timedelta(seconds=int(lasts)) if lasts else None
+
+
+@login_required
+@require_http_methods(["GET", "POST"])
+def stop(request: HttpRequest) -> HttpResponse:
+    """The page on which a person stops what its address names, or more of the same."""
+    form = StopForm(request.POST or None, scopes=_scopes(request))
+    if request.method == "POST" and form.is_valid():
+        scope, lasts = form.wanted()
+        by = principal_of(person_of(request))
+        try:
+            done = brakes.put(scope, form.cleaned_data["why"], by=by, via=Surface.WEB, lasts=lasts)
+        except LedgerError as refusal:
+            form.add_error("why", refusal_in_words(refusal))
+        else:
+            _say(request, done)
+            return redirect("desk:inbox")
+    status = 422 if form.errors else 200
+    return render(request, "desk/stop.html", {"form": form}, status=status)
+
+
+def _say(request: HttpRequest, done: brakes.Put) -> None:
+    if done.is_waited_for:
+        messages.success(request, _("Stopped: nothing of it begins any more."))
+        return
+    messages.warning(
+        request,
+        _("It stands. One worker that was claiming has not answered: what it claims may begin."),
+    )
+
+
+def _scopes(request: HttpRequest) -> list[Scope]:
+    """The scopes that the address names and this person may stop; refuses who may stop none."""
+    asked = {name: request.GET.get(name, "") for name in ("tenant", "agent", "tool")}
+    tenant, agent, tool = asked["tenant"], asked["agent"], asked["tool"]
+    if tenant:
+        _check_is_there(request, tenant, agent, tool)
+        named = [Scope(tenant, agent, ""), Scope(tenant, "", tool), Scope(tenant, agent, tool)]
+        possible = [scope for scope in dict.fromkeys(named) if scope.agent or scope.tool]
+        possible.append(Scope(tenant))
+    else:
+        possible = [Scope(each) for each in sorted(tenants_of_request(request))]
+    roles, is_superuser = roles_of_request(request), person_of(request).is_superuser
+    scopes = [
+        scope for scope in [*possible, Scope()] if may_put(scope, roles, is_superuser=is_superuser)
+    ]
+    if not scopes:
+        raise PermissionDenied(_("Managers stop agents and tools, operators also the rest."))
+    return scopes
+
+
+def _check_is_there(request: HttpRequest, tenant: str, agent: str, tool: str) -> None:
+    """Raises ``Http404`` for what is not of a tenant of this person."""
+    slug = Principal.parse(agent)
+    is_agent = not agent or (
+        slug.is_agent
+        and slug.tenant == tenant
+        and Agent.objects.filter(tenant=tenant, slug=slug.slug).exists()
+    )
+    proposed = Transaction.objects.filter(tenant=tenant, tool=tool)
+    is_tool = not tool or last_named(tenant, tool) is not None or proposed.exists()
+    if tenant not in tenants_of_request(request) or not (is_agent and is_tool):
+        raise Http404
+
+
+@login_required
+@require_POST
+def lift(request: HttpRequest, brake_id: int) -> HttpResponse:
+    """Let it go on; back to the page that showed it."""
+    tenants = ["", *tenants_of_request(request)]
+    brake = get_object_or_404(Brake, pk=brake_id, tenant__in=tenants)
+    person = person_of(request)
+    by, roles = principal_of(person), roles_of_request(request)
+    if not may_lift(brake, str(by), roles, is_superuser=person.is_superuser):
+        raise PermissionDenied(_("Who stopped it lets it go on, or an operator."))
+    try:
+        brakes.lift(brake.pk, by=by, via=Surface.WEB)
+        messages.success(request, _("It goes on."))
+    except LedgerError as refusal:
+        messages.error(request, refusal_in_words(refusal))
+    there = request.POST.get("next", "")
+    is_ours = there.startswith("/") and not there.startswith(("//", "/\\"))
+    return redirect(there if is_ours else "desk:inbox")

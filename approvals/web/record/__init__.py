@@ -1,0 +1,1 @@
+"""The place Record: decisions, changes of people and set-up, policies."""

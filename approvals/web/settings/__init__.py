@@ -1,0 +1,1 @@
+"""The place Settings: tools, agents, people, channels, the organisation."""

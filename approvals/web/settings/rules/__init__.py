@@ -1,0 +1,1 @@
+"""Pages of rules: who signs what, their draft and its preview; groups of people who sign."""

@@ -1,0 +1,1 @@
+"""What the desk calls unusual: ordinary requests, and errors planted among them."""

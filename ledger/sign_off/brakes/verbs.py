@@ -1,0 +1,150 @@
+"""Putting a brake, and lifting it. Sealed as events of the brake's own chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import OperationalError, connection
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+
+from ledger import seals
+from ledger.errors import InvalidRequest, NotAllowed, NotFound, NotPossible, Sentence
+from ledger.events import ChangeKind, record_change
+from ledger.foundation.postgres import is_locked
+from ledger.models import Brake
+from ledger.principals import Principal, Surface
+
+WHY_MAX = 500
+LONGEST = timedelta(days=366)
+# As in ledger/sql/brakes.sql.
+LOCK = int.from_bytes(b"brakes")
+WAIT = "1s"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Part of an installation that is stopped. Empty stands for all: without a tenant, everything.
+
+    ``agent`` is the text form of its principal.
+    """
+
+    tenant: str = ""
+    agent: str = ""
+    tool: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """A brake that stands. ``is_waited_for``: nothing that was about to begin can begin any more.
+
+    Else a worker that was claiming has not answered in time; what it claims may still begin.
+    """
+
+    brake: Brake
+    is_waited_for: bool
+
+
+def put(
+    scope: Scope, why: str, *, by: Principal, via: Surface, lasts: timedelta | None = None
+) -> Put:
+    """Stop everything in the scope, for so long, or until somebody lifts the brake.
+
+    Commits, and waits a second at most for those that were about to begin: when it returns,
+    nothing in the scope begins any more. Raises ``InvalidRequest``, and ``NotAllowed`` for agents.
+    """
+    _check_is_person(by, via)
+    _check(scope, why, lasts)
+    with atomic():
+        brake = Brake.objects.create(
+            tenant=scope.tenant,
+            agent=scope.agent,
+            tool=scope.tool,
+            why=why.strip(),
+            by=str(by),
+            by_name=by.display_name[:200],
+            until=None if lasts is None else Now() + lasts,
+        )
+        brake.refresh_from_db()
+        until = {"until": seals.as_text(brake.until)} if brake.until else {}
+        parts = {"agent": brake.agent, "tool": brake.tool, **until}
+        details = {"at": seals.as_text(brake.at), **{k: v for k, v in parts.items() if v}}
+        _record(brake, ChangeKind.BRAKE_PUT, by, via, details, brake.why)
+    # Within a database transaction of the caller nobody sees the brake yet.
+    return Put(brake, not connection.in_atomic_block and _nobody_claims())
+
+
+def lift(brake_id: int, *, by: Principal, via: Surface) -> Brake:
+    """Let everything in its scope go on. Lifting again returns the brake.
+
+    Raises ``NotFound``, ``NotPossible`` if it has lapsed, and ``NotAllowed`` for agents.
+    """
+    _check_is_person(by, via)
+    with atomic():
+        lifted = Brake.objects.standing().filter(pk=brake_id)
+        is_lifted = lifted.update(
+            lifted_at=Now(), lifted_by=str(by), lifted_by_name=by.display_name[:200]
+        )
+        brake = Brake.objects.filter(pk=brake_id).first()
+        if brake is None:
+            raise NotFound(Sentence("There is no such brake."))
+        if is_lifted:
+            details = {"at": seals.as_text(brake.lifted_at)}
+            _record(brake, ChangeKind.BRAKE_LIFTED, by, via, details)
+        elif brake.lifted_at is None:
+            raise NotPossible(Sentence("Its time was over already."))
+    return brake
+
+
+def _check_is_person(by: Principal, via: Surface) -> None:
+    is_command = by.is_system and via == Surface.COMMAND
+    if not (by.is_user or is_command):
+        raise NotAllowed(Sentence("Only people stop agents, and let them go on."))
+
+
+def _check(scope: Scope, why: str, lasts: timedelta | None) -> None:
+    if not why.strip():
+        raise InvalidRequest(Sentence("Say why it is stopped: everybody who is stopped reads it."))
+    if len(why) > WHY_MAX:
+        raise InvalidRequest(Sentence("At most {most} characters say why.", most=WHY_MAX))
+    seals.refuse_unsafe_text(why, "why")
+    agent = Principal.parse(scope.agent)
+    if scope.agent and (not scope.tenant or agent.tenant != scope.tenant):
+        raise InvalidRequest(Sentence("An agent is stopped in its own tenant."))
+    if lasts is not None and not timedelta() < lasts <= LONGEST:
+        raise InvalidRequest(Sentence("A brake ends within a year, or when it is lifted."))
+
+
+def _record(
+    brake: Brake,
+    kind: ChangeKind,
+    by: Principal,
+    via: Surface,
+    details: dict[str, str],
+    reason: str = "",
+) -> None:
+    subject = f"brake:{brake.pk}"
+    record_change(
+        subject,
+        kind,
+        tenant=brake.tenant,
+        by=by,
+        via=via,
+        name=str(brake),
+        details=details,
+        reason=reason,
+    )
+
+
+def _nobody_claims() -> bool:
+    """Wait until all have committed that asked before the brake was; ``False`` if one has not."""
+    try:
+        with atomic(), connection.cursor() as cursor:
+            cursor.execute(f"SET LOCAL lock_timeout = '{WAIT}'")
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+    except OperationalError as failure:
+        if not is_locked(failure):
+            raise
+        return False
+    return True

@@ -1,0 +1,322 @@
+"""Rules, and the judgement of a proposal by all of them. Pure.
+
+All rules that match count, and the strictest terms win. A rule that lets pass puts the floor of
+the contract in place of the contract's own terms; every other rule only tightens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from ledger import seals
+from ledger.contracts import ConsequenceLevel, RiskLevel
+from ledger.errors import InvalidRequest, Sentence
+from ledger.sign_off.rules.facts import Facts, Test, Truth, comparison
+from ledger.sign_off.rules.terms import SUPERVISORS, Base, Strength, Terms
+
+MOST_RULES = 100  # in a set
+MOST_SEATS = 9  # of one group
+MOST_PAIRS = 10_000  # pairs of a tool and an agent whose rules are kept at hand
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+Group = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
+
+
+class RulesRefused(InvalidRequest):
+    """Raised for rules that cannot be read; the text names the rule and what is wrong with it."""
+
+    code = "rules_refused"
+    title = Sentence("These rules cannot be read")
+    hint = Sentence("Nothing was changed. Correct the rule that is named.")
+
+
+class Verdict(StrEnum):
+    """Effect of a rule, from loose to strict."""
+
+    PASS = "pass"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Comparison(_Strict):
+    """Comparison of one fact: with names, or a limit as “50 EUR”, “3” or “HIGH”."""
+
+    is_: list[Text] | None = Field(default=None, alias="is", max_length=100)
+    is_not: list[Text] | None = Field(default=None, max_length=100)
+    at_least: Text | None = None
+    below: Text | None = None
+
+    @field_validator("is_", "is_not", mode="before")
+    @classmethod
+    def _as_list(cls, value: Any) -> Any:
+        return value if value is None or isinstance(value, list) else [value]
+
+    @field_validator("at_least", "below", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int | float) else value
+
+
+class Then(_Strict):
+    """Consequence of a rule where its conditions hold."""
+
+    verdict: Verdict
+    seats: dict[Group, Annotated[int, Field(ge=1, le=MOST_SEATS)]] = {}
+    strength: Strength = Strength.CLICK
+    desk_only: bool = False
+    note: bool = False
+
+    @property
+    def terms(self) -> Terms:
+        seats = self.seats or ({"approvers": 1} if self.verdict == Verdict.ASK else {})
+        return Terms(
+            seats=seats,
+            strength=self.strength,
+            desk_only=self.desk_only,
+            needs_note=self.note,
+            is_denied=self.verdict == Verdict.DENY,
+        )
+
+
+class Rule(_Strict):
+    """One rule as it is written: ``{"when": {"tool": {"is": ["refund"]}}, "then": {…}}``."""
+
+    when: dict[str, Comparison] = Field(default={}, max_length=20)
+    then: Then
+    note: Annotated[str, Field(max_length=300)] = ""
+
+    @field_validator("when", mode="before")
+    @classmethod
+    def _as_comparisons(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        return {
+            str(fact): wanted if isinstance(wanted, dict | Comparison) else {"is": wanted}
+            for fact, wanted in value.items()
+        }
+
+    @field_validator("then", mode="before")
+    @classmethod
+    def _as_then(cls, value: Any) -> Any:
+        return {"verdict": value} if isinstance(value, str) else value
+
+    def as_json(self) -> dict[str, Any]:
+        """The rule in full, without what is at its default."""
+        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+    @property
+    def passes(self) -> bool:
+        return self.then.verdict == Verdict.PASS
+
+    def tests(self) -> list[Test]:
+        """One for each comparison. Raises ``ValueError``."""
+        return [
+            comparison(fact, operator, wanted)
+            for fact, compared in self.when.items()
+            for operator, wanted in compared.model_dump(by_alias=True, exclude_none=True).items()
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A rule, ready to be matched many times. ``number`` is its place in the set, from 1."""
+
+    number: int
+    passes: bool
+    terms: Terms
+    tests: tuple[Test, ...]
+    tools: frozenset[str] | None  # those that it names; ``None``: any
+    agents: frozenset[str] | None
+
+    def may_be_about(self, tool: str, agent: str) -> bool:
+        is_of_tool = self.tools is None or tool in self.tools
+        return is_of_tool and (self.agents is None or agent in self.agents)
+
+    def match(self, facts: Facts) -> Truth:
+        is_known = True
+        for test in self.tests:
+            truth = test(facts)
+            if truth is False:
+                return False
+            is_known = is_known and truth is True
+        return True if is_known else None
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The terms of one proposal: by which set, and by which of its rules."""
+
+    rule_set: int
+    terms: Terms
+    base: Base
+    matched: tuple[int, ...] = ()
+    denying: tuple[int, ...] = ()  # of those that matched
+    is_unreadable: bool = False
+
+    def joined_with(self, before: Terms) -> Judgement:
+        """With terms that are at least as strict as these."""
+        return replace(self, terms=self.terms.join(before))
+
+    def as_json(self) -> dict[str, Any]:
+        """As the first event seals it and the row keeps it."""
+        return {
+            "set": self.rule_set,
+            "rules": list(self.matched),
+            "contract": self.base.own.as_json(),
+            "floor": self.base.floor.as_json(),
+            **self.terms.as_json(),
+            **({"unreadable": True} if self.is_unreadable else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Rules:
+    """A set of rules that was read, as ``number`` of its tenant."""
+
+    number: int
+    rules: tuple[Rule, ...]
+    _compiled: tuple[_Compiled, ...] = field(repr=False, default=())
+    _by_pair: dict[tuple[str, str], list[_Compiled]] = field(repr=False, default_factory=dict)
+
+    def judge(self, facts: Facts, base: Base) -> Judgement:
+        """The terms that these rules and the contract make of these facts."""
+        matched, denying, terms, is_let_pass = [], [], Terms(), False
+        for rule in self._about(facts):
+            match = rule.match(facts)
+            if rule.passes and match is True and may_pass(facts):
+                is_let_pass = True
+            elif not rule.passes and match is not False:
+                terms = terms.join(rule.terms)
+                denying += [rule.number] if rule.terms.is_denied else []
+            else:
+                continue
+            matched.append(rule.number)
+        start = base.floor if is_let_pass else base.own
+        return Judgement(self.number, start.join(terms), base, tuple(matched), tuple(denying))
+
+    def _about(self, facts: Facts) -> list[_Compiled]:
+        """The rules that name neither other tools nor other agents, found once for each pair."""
+        pair = (facts.tool, facts.agent)
+        about = self._by_pair.get(pair)
+        if about is None:
+            about = [rule for rule in self._compiled if rule.may_be_about(*pair)]
+            if len(self._by_pair) >= MOST_PAIRS:
+                self._by_pair.clear()
+            self._by_pair[pair] = about
+        return about
+
+    def deny(self, facts: Facts) -> bool:
+        """True if it is denied whatever the plan will say."""
+        return any(
+            rule.terms.is_denied and rule.match(facts) is True for rule in self._about(facts)
+        )
+
+
+def may_pass(facts: Facts) -> bool:
+    """False for what no contract may leave to nobody: grave risk, or no way back."""
+    is_grave = facts.risk in {RiskLevel.HIGH, RiskLevel.CRITICAL}
+    return not is_grave and facts.consequence != ConsequenceLevel.IRREVERSIBLE
+
+
+def unreadable(number: int, base: Base) -> Judgement:
+    """The contract's own terms: a set that cannot be read lets nothing pass."""
+    return Judgement(number, base.own, base, is_unreadable=True)
+
+
+def read(number: int, written: Any) -> Rules:
+    """The rules of a list. Raises ``RulesRefused``, which names the first that is wrong."""
+    if not isinstance(written, list) or len(written) > MOST_RULES:
+        raise RulesRefused(f"Rules are a list of at most {MOST_RULES}.")
+    seals.refuse_unsafe_text(written, "the rules")
+    rules = tuple(_rule(place, value) for place, value in enumerate(written, 1))
+    return Rules(
+        number, rules, tuple(_compiled(place, rule) for place, rule in enumerate(rules, 1))
+    )
+
+
+def _rule(place: int, value: Any) -> Rule:
+    try:
+        rule = Rule.model_validate(value)
+        _check(rule)
+        rule.tests()
+    except ValidationError as refusal:
+        first = refusal.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise RulesRefused(f"Rule {place}: {where}: {first['msg']}.") from refusal
+    except ValueError as refusal:
+        raise RulesRefused(f"Rule {place}: {refusal}.") from refusal
+    return rule
+
+
+def _check(rule: Rule) -> None:
+    """Raises ``ValueError`` for what would not mean what it says."""
+    if rule.passes and rule.then.terms != Terms():
+        raise ValueError("what passes asks for nothing; make it two rules")
+    if rule.then.verdict == Verdict.DENY and rule.then.terms != Terms(is_denied=True):
+        raise ValueError("what is denied asks for nothing")
+    if SUPERVISORS in rule.then.seats:
+        raise ValueError("seats are of people; contracts alone let supervisors sign")
+    if rule.passes and not rule.when:
+        raise ValueError("a rule that lets pass names what passes")
+    for fact, compared in rule.when.items():
+        if not compared.model_dump(exclude_none=True):
+            raise ValueError(f"{fact} is compared with nothing")
+
+
+def _compiled(place: int, rule: Rule) -> _Compiled:
+    terms, tests = rule.then.terms, tuple(rule.tests())
+    return _Compiled(place, rule.passes, terms, tests, _named(rule, "tool"), _named(rule, "agent"))
+
+
+def _named(rule: Rule, fact: str) -> frozenset[str] | None:
+    compared = rule.when.get(fact)
+    return None if compared is None or compared.is_ is None else frozenset(compared.is_)
+
+
+def verdict_of(terms: Terms) -> Verdict:
+    if terms.is_denied:
+        return Verdict.DENY
+    return Verdict.ASK if terms.seats else Verdict.PASS
+
+
+def digest_of(rules: Iterable[Rule]) -> str:
+    """SHA-256 of the rules as canonical JSON."""
+    return seals.digest_of([rule.as_json() for rule in rules])
+
+
+def loosened(before: Sequence[Rule], after: Sequence[Rule]) -> list[str]:
+    """The rules by which fewer or others may sign: ``+3`` lets pass, ``-2`` asks no more.
+
+    What tightens is loosened unless a rule with the same conditions, or with fewer of them, asks
+    for at least as much.
+    """
+    passing = [rule.when for rule in before if rule.passes]
+    new = [
+        f"+{place}"
+        for place, rule in enumerate(after, 1)
+        if rule.passes and not any(_is_within(rule.when, when) for when in passing)
+    ]
+    asking = [rule for rule in after if not rule.passes]
+    gone = [
+        f"-{place}"
+        for place, rule in enumerate(before, 1)
+        if not rule.passes and not any(_replaces(other, rule) for other in asking)
+    ]
+    return [*new, *gone]
+
+
+def _replaces(other: Rule, rule: Rule) -> bool:
+    return _is_within(rule.when, other.when) and other.then.terms.covers(rule.then.terms)
+
+
+def _is_within(inner: Mapping[str, Comparison], outer: Mapping[str, Comparison]) -> bool:
+    """True if all that the inner conditions match, the outer ones match as well."""
+    return all(inner.get(fact) == compared for fact, compared in outer.items())

@@ -1,0 +1,130 @@
+"""``Terms``: what a sign-off takes. Pure.
+
+Terms are a lattice: ``join`` is the stricter of two in every part. It is associative, commutative
+and idempotent, so the order of rules does not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from ledger.contracts import Contract, RequiredApprover
+
+# The built-in groups. Every member of another group is an approver as well, so that seats of
+# approvers count all people together; those of supervisors may be filled by people, too.
+APPROVERS = "approvers"
+SUPERVISORS = "supervisors"
+BUILT_IN = frozenset({APPROVERS, SUPERVISORS})
+
+
+class Strength(StrEnum):
+    """The least that a person does to approve, from light to strong."""
+
+    CLICK = "click"
+    TYPED = "typed"
+
+
+STRENGTHS = list(Strength)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The people who have to sign, and how. Without seats nobody has to.
+
+    ``seats`` has the number of people by group.
+    """
+
+    seats: Mapping[str, int] = field(default_factory=dict)
+    strength: Strength = Strength.CLICK
+    desk_only: bool = False
+    needs_note: bool = False
+    is_denied: bool = False
+
+    def join(self, other: Terms) -> Terms:
+        """The stricter of the two, part by part."""
+        groups = {*self.seats, *other.seats}
+        return Terms(
+            seats={
+                group: max(self.seats.get(group, 0), other.seats.get(group, 0)) for group in groups
+            },
+            strength=max(self.strength, other.strength, key=STRENGTHS.index),
+            desk_only=self.desk_only or other.desk_only,
+            needs_note=self.needs_note or other.needs_note,
+            is_denied=self.is_denied or other.is_denied,
+        )
+
+    def covers(self, other: Terms) -> bool:
+        """True if these are at least as strict in every part."""
+        return self.join(other) == self
+
+    @property
+    def groups(self) -> dict[str, int]:
+        """The seats of groups that the tenant made."""
+        return {name: number for name, number in self.seats.items() if name not in BUILT_IN}
+
+    @property
+    def quorum(self) -> int:
+        """The number of different voters that it takes; 1 where nobody has to sign."""
+        everybody = [self.seats.get(name, 0) for name in BUILT_IN]
+        return max(*everybody, sum(self.groups.values()), 1)
+
+    @property
+    def required_approver(self) -> RequiredApprover:
+        if not self.seats:
+            return RequiredApprover.NONE
+        if set(self.seats) == {SUPERVISORS}:
+            return RequiredApprover.SUPERVISOR
+        return RequiredApprover.HUMAN
+
+    def as_json(self) -> dict[str, Any]:
+        """Without the parts that ask for nothing."""
+        return {
+            **({"seats": dict(sorted(self.seats.items()))} if self.seats else {}),
+            **({"strength": self.strength.value} if self.strength != Strength.CLICK else {}),
+            **({"desk_only": True} if self.desk_only else {}),
+            **({"note": True} if self.needs_note else {}),
+            **({"deny": True} if self.is_denied else {}),
+        }
+
+
+def terms_from(value: Mapping[str, Any]) -> Terms:
+    """The terms of ``Terms.as_json()``. Raises ``ValueError`` for a strength that does not exist"""
+    return Terms(
+        seats=dict(value.get("seats", {})),
+        strength=Strength(value.get("strength", Strength.CLICK)),
+        desk_only=value.get("desk_only") is True,
+        needs_note=value.get("note") is True,
+        is_denied=value.get("deny") is True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The terms of a contract, and the floor that no rule goes below."""
+
+    own: Terms
+    floor: Terms
+
+
+def base_of(required_approver: str, quorum: int, *, desk_only: bool, floor: str) -> Base:
+    """The base of a contract, from its fields; an empty ``floor`` is the contract itself."""
+    own = Terms(seats=_seats(required_approver, quorum), desk_only=desk_only)
+    return Base(own, Terms(seats=_seats(floor, 1), desk_only=desk_only) if floor else own)
+
+
+def base_of_contract(contract: Contract) -> Base:
+    return base_of(
+        contract.required_approver,
+        contract.quorum,
+        desk_only=contract.web_only,
+        floor=contract.floor,
+    )
+
+
+def _seats(required_approver: str, quorum: int) -> dict[str, int]:
+    groups = {RequiredApprover.HUMAN: APPROVERS, RequiredApprover.SUPERVISOR: SUPERVISORS}
+    group = groups.get(RequiredApprover(required_approver))
+    return {group: quorum} if group else {}

@@ -1,0 +1,142 @@
+"""Checks that the vote of a principal on a transaction counts, and fills a seat."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ledger import seals
+from ledger.agents import Citation
+from ledger.errors import InvalidRequest, NotAllowed, NotPossible, Sentence
+from ledger.models import Transaction, Verdict
+from ledger.principals import Principal, Surface
+from ledger.seals import Link
+from ledger.sign_off.rules import Strength, Terms, are_filled, filled_seats
+from ledger.transactions import sign_offs, votes
+from ledger.transactions.cases import check_evidence, check_is_not_held
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """One decision that somebody wants to make."""
+
+    verdict: Verdict
+    digest: str
+    by: Principal
+    via: Surface
+    reason: str = ""
+    policy: Citation | None = None
+    seconds_shown: float | None = None
+    undo_seconds: int = 0
+    typed: bool = False
+
+
+def check_may_decide(row: Transaction, vote: Ballot, earlier: list[Link]) -> None:
+    """Check, whatever the surface, that the contract accepts this kind of principal."""
+    by, in_contract = str(vote.by), row.required_approver
+    if vote.verdict == Verdict.PASS_ON and not votes.may_pass_on(by, in_contract):
+        raise NotAllowed("Only a supervising agent passes a decision on.")
+    if not votes.may_sign_off(by, in_contract):
+        raise NotAllowed(
+            Sentence("The contract of {tool} asks for a person to decide.", tool=row.tool)
+            if vote.by.is_agent
+            else Sentence("The contract of {tool} asks for an approver.", tool=row.tool)
+        )
+    if not votes.may_sign_off(by, votes.required_approver(in_contract, earlier)):
+        raise NotPossible()
+    if vote.verdict == Verdict.APPROVE:
+        check_is_not_held(row)
+    if vote.verdict == Verdict.APPROVE and row.evidence:
+        check_evidence(row, vote.by)
+
+
+def check_is_no_keeper(
+    vote: Ballot, sealed: Mapping[str, Any], keepers: Collection[str], first: Link
+) -> None:
+    """Raises ``NotAllowed``: an agent and its keeper are one voice, and nobody signs for itself."""
+    voter = votes.voter_of(str(vote.by), sealed)
+    if not votes.is_of_a_keeper(voter, keepers, first.says):
+        return
+    if voter == votes.UNKNOWN_KEEPER:
+        raise NotAllowed(
+            Sentence(
+                "Nobody is named who keeps you, so it may be who keeps the agent that proposed it."
+            ),
+            hint="An operator names your keeper in Settings, Agents.",
+        )
+    raise NotAllowed(
+        "The agent that proposed it has the same keeper; somebody else has to decide."
+        if vote.by.is_agent
+        else "You keep the agent that proposed it; somebody else has to decide."
+    )
+
+
+def check_policy(vote: Ballot, sealed: Mapping[str, Any], first: Link) -> None:
+    """Raises ``InvalidRequest``: a supervisor approves by the policy of the contract, or not."""
+    is_approval = vote.verdict == Verdict.APPROVE
+    if is_approval and sign_offs.lacks_policy(str(vote.by), sealed, first.says):
+        required = first.says[seals.REQUIRED_POLICY]
+        raise InvalidRequest(
+            Sentence(
+                "The contract names the policy document {required}: an approval has to cite it.",
+                required=required,
+            ),
+            hint="GET /api/v1/pending has its text. Cite it, reject, or pass it on.",
+        )
+
+
+def check_fills_a_seat(
+    row: Transaction, vote: Ballot, links: Sequence[Link], says: Mapping[str, Any]
+) -> bool:
+    """True if the seats are all filled with this approval, whose event says this besides.
+
+    Raises ``NotAllowed`` for a second vote of one keeper, and for one that no open seat takes.
+    """
+    terms, earlier = votes.asked_by(links), votes.standing_decisions(links)
+    approvals = votes.approvals_that_fit(links, terms)
+    voter = votes.voter_of(str(vote.by), says)
+    if voter in votes.approvers_in(earlier):
+        raise NotAllowed(
+            Sentence(
+                "An agent of the same keeper has approved it, or the keeper: together they have "
+                "one vote, and the contract of {tool} asks for {number}.",
+                tool=row.tool,
+                number=row.quorum,
+            )
+        )
+    groups = votes.groups_in(approvals)
+    before = [groups.get(other, frozenset()) for other in sorted(votes.approvers_in(approvals))]
+    voters = [*before, frozenset(says.get("groups", ()))]
+    if filled_seats(terms, voters) == filled_seats(terms, before):
+        raise NotAllowed(
+            Sentence(
+                "It waits for {who}, and you are in none of these groups.",
+                who=", ".join(sorted(terms.groups)),
+            ),
+            hint=Sentence("Nothing was decided. You may reject it."),
+        )
+    return are_filled(terms, voters)
+
+
+def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:
+    """Raises ``NotAllowed, InvalidRequest`` for an approval that is not as the terms ask."""
+    if terms.is_denied:
+        raise NotAllowed(
+            Sentence("The rules deny it by now: nobody can approve it."),
+            hint=Sentence("Nothing was decided. Reject it, or let it expire."),
+        )
+    if not terms.seats:
+        return
+    if terms.desk_only and vote.via != Surface.WEB:
+        raise NotAllowed(Sentence("It is decided at the desk only."))
+    if terms.needs_note and not vote.reason.strip():
+        raise InvalidRequest(
+            Sentence("The rules ask for a note: say why you approve it."),
+            hint=Sentence("Nothing was decided."),
+        )
+    if terms.strength == Strength.TYPED and not vote.typed:
+        raise InvalidRequest(
+            Sentence("The rules ask to type the amount, or the name, of {tool}.", tool=row.tool),
+            hint=Sentence("Nothing was decided."),
+        )

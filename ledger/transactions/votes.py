@@ -1,0 +1,190 @@
+"""The decisions in the chain of a transaction: which of them count, and whose votes they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from ledger import seals, states
+from ledger.contracts import RequiredApprover
+from ledger.models import Verdict
+from ledger.principals import POLICY, Principal, PrincipalKind, Surface
+from ledger.seals import Link
+from ledger.sign_off.rules import APPROVERS, Strength, Terms, are_filled, base_of, terms_from
+
+DECISIONS: dict[str, Verdict] = {
+    states.RECORD_APPROVAL.kind: Verdict.APPROVE,
+    states.APPROVE.kind: Verdict.APPROVE,
+    states.REJECT.kind: Verdict.REJECT,
+    states.PASS_ON.kind: Verdict.PASS_ON,
+}
+# The voter that all agents together are whose keeper nobody has named.
+UNKNOWN_KEEPER = "agents without a keeper"
+WITHDRAWAL = states.WITHDRAW_APPROVAL.kind
+MOST_UNDO_S = 60
+
+
+def standing_decisions(links: Sequence[Link]) -> list[Link]:
+    """The events of the decisions that count: without approvals that were withdrawn since."""
+    standing: list[Link] = []
+    for link in links:
+        if link.kind in DECISIONS:
+            standing.append(link)
+        elif link.kind == WITHDRAWAL:
+            standing = [vote for vote in standing if vote.principal != link.principal]
+    return standing
+
+
+def standing_approval(links: Sequence[Link], principal: str) -> Link | None:
+    """The event of this principal's approval, unless it was withdrawn."""
+    votes = (link for link in standing_decisions(links) if link.principal == principal)
+    return next((vote for vote in votes if DECISIONS[vote.kind] == Verdict.APPROVE), None)
+
+
+def undo_until(vote: Link) -> datetime | None:
+    """The end of the time in which an approval can be withdrawn; ``None`` where it cannot be."""
+    seconds = vote.says.get("undo_seconds")
+    if type(seconds) is not int or not 0 < seconds <= MOST_UNDO_S:
+        return None
+    return vote.at + timedelta(seconds=seconds)
+
+
+def withdrawal_faults(link: Link, vote: Link | None) -> Iterator[str]:
+    """Check that ``link`` withdraws ``vote``, its maker's approval, and in time."""
+    until = None if vote is None else undo_until(vote)
+    if vote is None or vote.says.get("decision_at") != link.says.get("decision_at"):
+        yield f"{link.principal} withdraws an approval that it had not given."
+    elif until is None or link.at > until:
+        yield "an approval that could not be withdrawn any more."
+
+
+def may_be_undone_at(at: datetime, vote: Link) -> bool:
+    """True if no worker may begin yet, counted from when the row was decided."""
+    if vote.kind != states.APPROVE.kind or undo_until(vote) is None:
+        return False
+    decided_at = str(seals.sealed_outcome([vote.says])["decided_at"])
+    until = int(decided_at) + vote.says["undo_seconds"] * 10**6 if decided_at.isdecimal() else 0
+    return not until or int(seals.as_text(at)) < until
+
+
+def approvers_in(links: Sequence[Link]) -> set[str]:
+    """The different voters that approved; once it was passed on, only people count.
+
+    Agents that one person keeps are one voter, and the same voter as that person.
+    """
+    approvals = [link for link in links if DECISIONS.get(link.kind) == Verdict.APPROVE]
+    if any(link.kind == states.PASS_ON.kind for link in links):
+        approvals = [link for link in approvals if Principal.parse(link.principal).is_user]
+    return {voter_of(link.principal, link.says) for link in approvals}
+
+
+def groups_in(links: Sequence[Link]) -> dict[str, frozenset[str]]:
+    """The groups that each voter was in when it approved, as its event sealed them."""
+    return {
+        voter_of(link.principal, link.says): frozenset(link.says.get("groups", ()))
+        for link in links
+        if DECISIONS.get(link.kind) == Verdict.APPROVE
+    }
+
+
+def voter_of(principal: str, says: Mapping[str, Any]) -> str:
+    """The owner of a vote. Decisions of agents from before keepers were sealed count for each."""
+    if Principal.parse(principal).is_agent and "kept_by" in says:
+        return str(says["kept_by"]) or UNKNOWN_KEEPER
+    return principal
+
+
+def is_of_a_keeper(voter: str, keepers: Collection[str], first: Mapping[str, Any]) -> bool:
+    """True if the vote may be the proposer's own: of who keeps that agent, or of a supervisor
+    whose keeper nobody has named, where the contract does not allow it.
+
+    ``first`` are the details of the first event.
+    """
+    is_own = voter in keepers or (voter == UNKNOWN_KEEPER and bool(keepers))
+    return is_own and first.get(seals.KEEPER_MAY_SIGN) is not True
+
+
+# --- what the terms ask for --------------------------------------------------------------------
+
+# The kinds of principals that a contract accepts. Of the system, only POLICY signs off.
+KINDS: dict[str, frozenset[str]] = {
+    str(RequiredApprover.NONE): frozenset({PrincipalKind.SYSTEM, PrincipalKind.USER}),
+    str(RequiredApprover.SUPERVISOR): frozenset({PrincipalKind.AGENT, PrincipalKind.USER}),
+    str(RequiredApprover.HUMAN): frozenset({PrincipalKind.USER}),
+}
+# Of a history that does not say what its contract asks for.
+IMPOSSIBLE = Terms(seats={APPROVERS: 10**6})
+
+
+def required_approver(in_contract: str, before: Sequence[Link]) -> str:
+    """The one who has to decide after these events: a person, once an agent has passed it on."""
+    if any(link.kind == states.PASS_ON.kind for link in before):
+        return str(RequiredApprover.HUMAN)
+    return in_contract
+
+
+def may_sign_off(principal: str, required_approver: str) -> bool:
+    """True if a contract accepts a decision of this kind of principal."""
+    decider = Principal.parse(principal)
+    if decider.is_system and principal != str(POLICY):
+        return False
+    return decider.kind in KINDS.get(required_approver, frozenset())
+
+
+def may_pass_on(principal: str, required_approver: str) -> bool:
+    """True if this principal may leave it to people: an agent that might decide itself."""
+    is_agent = Principal.parse(principal).is_agent
+    return is_agent and may_sign_off(principal, required_approver)
+
+
+def asked_by(links: Sequence[Link]) -> Terms:
+    """The terms after these events: those that rules made last, or else the contract's."""
+    for link in reversed(links):
+        sets = link.says.get("sets", {})
+        if isinstance(sets, dict) and "terms" in sets:
+            return terms_from(json.loads(sets["terms"]))
+    first = links[0].says
+    quorum = first.get("quorum")
+    if not isinstance(quorum, int) or first.get("required_approver") not in KINDS:
+        return IMPOSSIBLE
+    return base_of(str(first["required_approver"]), quorum, desk_only=False, floor="").own
+
+
+def is_enough(links: Sequence[Link], terms: Terms) -> bool:
+    """True if the approvals among these events fill the seats of these terms.
+
+    POLICY alone signs where there are none. Approvals that do not fit the terms do not count.
+    """
+    if terms.is_denied:
+        return False
+    approvals = approvals_that_fit(links, terms)
+    approvers = approvers_in(approvals)
+    if not terms.seats and str(POLICY) in approvers:
+        return True
+    groups = groups_in(approvals)
+    return are_filled(terms, [groups.get(voter, ()) for voter in sorted(approvers)])
+
+
+def approvals_that_fit(links: Sequence[Link], terms: Terms) -> list[Link]:
+    """The approvals that count, of whom these terms accept, given as they ask."""
+    required = required_approver(terms.required_approver, links)
+    return [
+        link
+        for link in standing_decisions(links)
+        if DECISIONS[link.kind] == Verdict.APPROVE
+        and may_sign_off(link.principal, required)
+        and not [*terms_of_vote_faults(link, terms)]
+    ]
+
+
+def terms_of_vote_faults(link: Link, terms: Terms) -> Iterator[str]:
+    if DECISIONS[link.kind] != Verdict.APPROVE or not terms.seats:
+        return
+    if terms.desk_only and link.via != Surface.WEB:
+        yield f"the approval of {link.principal} was not given at the desk."
+    if terms.needs_note and link.reason_digest == seals.digest_of_text(""):
+        yield f"the approval of {link.principal} has no note."
+    if terms.strength == Strength.TYPED and link.says.get("typed") is not True:
+        yield f"the approval of {link.principal} was not typed."

@@ -1,0 +1,33 @@
+"""Brakes put and lifted by a command on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ledger.models import Brake
+from ledger.principals import Surface, system
+from ledger.sign_off import brakes
+from ledger.sign_off.brakes import Scope
+from tests.rules.conftest import activated, olga, otto  # noqa: F401
+
+SERVER = system("command", "olga on the server")
+WHY = "It pays twice."
+
+
+@pytest.fixture
+def stop() -> Callable[..., Brake]:
+    def put(tenant: str = "", agent: str = "", tool: str = "", **said: Any) -> Brake:
+        said = {"why": WHY, "by": SERVER, "via": Surface.COMMAND, **said}
+        done = brakes.put(Scope(tenant, agent, tool), **said)
+        assert done.is_waited_for
+        return done.brake
+
+    return put
+
+
+@pytest.fixture
+def let_go_on() -> Callable[[Brake], Brake]:
+    return lambda brake: brakes.lift(brake.pk, by=SERVER, via=Surface.COMMAND)
