@@ -694,7 +694,7 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         if kind in AFTER_A_CLAIM and not was_claimed:
             yield f"{name}: {kind}, and nothing was ever carried out."
         was_claimed = was_claimed or kind == "claimed"
-        if kind in NEEDS_SIGN_OFF and not is_enough(approvals, terms, required):
+        if kind in NEEDS_SIGN_OFF and not is_enough(approvals, terms, required, events):
             yield f"{name}: there are not enough approvals."
     yield from settlement_faults(row, events)
     yield from deadline_faults(row, events)
@@ -841,7 +841,7 @@ def fits(vote: Record, terms: Record) -> bool:
     )
 
 
-def is_enough(approvals: list[Record], terms: Record, required: str) -> bool:
+def is_enough(approvals: list[Record], terms: Record, required: str, events: list[Record]) -> bool:
     if terms.get("deny"):
         return False
     good = [
@@ -849,7 +849,7 @@ def is_enough(approvals: list[Record], terms: Record, required: str) -> bool:
         for vote in approvals
         if vote["principal"].partition(":")[0] in KINDS[required] and fits(vote, terms)
     ]
-    groups = {voter_of(vote): says(vote).get("groups", []) for vote in good}
+    groups = {voter_of(vote): seats_for(vote, terms, events) for vote in good}
     if required == "NONE" and "system:policy" in groups:
         return True
     seats = [
@@ -859,6 +859,21 @@ def is_enough(approvals: list[Record], terms: Record, required: str) -> bool:
         if group not in BUILT_IN
     ]
     return len(groups) >= quorum_by(terms) and can_be_seated(seats, [*groups.values()])
+
+
+def seats_for(vote: Record, terms: Record, events: list[Record]) -> list[str]:
+    """The voter's groups, and those in whose place they may sign after so long a time."""
+    at, own = int(vote["at"]), says(vote).get("groups", [])
+    moves = [e for e in events if e["kind"] == "deadline_moved" and int(e["at"]) <= at]
+    put_off = moved_us(deadline_as_prepared("", events), moves[-1]) if moves else 0
+    waited = at - int(events[0]["at"]) - put_off
+    widened = [
+        group
+        for group, others in terms.get("widen", {}).items()
+        for name, seconds in others.items()
+        if waited >= seconds * 10**6 and (name == "approvers" or name in own)
+    ]
+    return [*own, *widened]
 
 
 def can_be_seated(seats: list[str], voters: list[list[str]]) -> bool:
@@ -877,9 +892,20 @@ def joined(first: Record, second: Record) -> Record:
     seats = dict(first.get("seats", {}))
     for group, number in second.get("seats", {}).items():
         seats[group] = max(number, seats.get(group, 0))
+    widen = {}
+    for group in {*first.get("widen", {}), *second.get("widen", {})}:
+        ways = [
+            terms.get("widen", {}).get(group, {})
+            for terms in (first, second)
+            if group in terms.get("seats", {})
+        ]
+        both = {name: max(way[name] for way in ways) for name in ways[0] if name in ways[-1]}
+        if both:
+            widen[group] = both
     strengths = [STRENGTHS.index(terms.get("strength", "click")) for terms in (first, second)]
     return {
         **({"seats": seats} if seats else {}),
+        **({"widen": widen} if widen else {}),
         **({"strength": STRENGTHS[max(strengths)]} if max(strengths) else {}),
         **{
             part: True
@@ -892,7 +918,7 @@ def joined(first: Record, second: Record) -> Record:
 def parts_of(terms: Record) -> Record:
     return {
         name: terms[name]
-        for name in ("seats", "strength", "desk_only", "note", "deny")
+        for name in ("seats", "widen", "strength", "desk_only", "note", "deny")
         if name in terms
     }
 
@@ -966,7 +992,12 @@ def judged(
             matched.append(number)
             seats = {"approvers": 1} if then["verdict"] == "ask" else {}
             deny = {"deny": True} if then["verdict"] == "deny" else {}
-            asked = joined(asked, {"seats": seats, **parts_of(then), **deny})
+            parts = {"seats": seats, **parts_of(then), **deny}
+            later = parts.pop("widen", None)
+            if later and None not in truths:  # what loosens counts only where all is known
+                others = {later["to"]: later["after_minutes"] * 60}
+                parts["widen"] = {g: others for g in parts["seats"] if g not in BUILT_IN}
+            asked = joined(asked, parts)
     return matched, joined(floor if is_let_pass else contract, asked)
 
 

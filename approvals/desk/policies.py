@@ -69,11 +69,12 @@ def _by_the_rules(row: Transaction, principal: str) -> May:
         return May(False, _("The rules deny it by now: nobody can approve it."))
     if not terms.groups or seats.can_fill(row, groups.groups_of(row.tenant, principal)):
         return YES
-    names = _(" and ").join(seats.open_groups(row))
+    open_groups = row.open_seats or []
+    names = _(" and ").join(open_groups)
     return May(
         False,
         _("It waits for {groups}, and you are not in it. You can reject it.").format(groups=names)
-        if len(seats.open_groups(row)) == 1
+        if len(open_groups) == 1
         else _("It waits for {groups}, and you are in neither. You can reject it.").format(
             groups=names
         ),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+
+from django.utils import timezone
 
 from ledger.models import Decision, Transaction, Verdict
 from ledger.principals import Principal, Surface
+from ledger.seals import Link
 from ledger.sign_off import groups
 from ledger.sign_off.rules import Strength, Terms, filled_seats, seating, terms_from
 from ledger.states import EventKind
+from ledger.transactions import seats_open_to
 
 APPROVALS = frozenset({EventKind.APPROVED, EventKind.APPROVAL_RECORDED})
 
@@ -53,7 +55,8 @@ def _fits(row: Transaction, approval: Decision, terms: Terms) -> bool:
         return False
     if terms.strength != Strength.TYPED:
         return True
-    return _sealed(row).get(approval.principal, {}).get("typed") is True
+    link = _sealed(row).get(approval.principal)
+    return link is not None and link.says.get("typed") is True
 
 
 def seats_of(row: Transaction) -> list[Seat]:
@@ -73,10 +76,14 @@ def missing_seats(row: Transaction) -> int:
 
 
 def can_fill(row: Transaction, own_groups: Collection[str]) -> bool:
-    """True if an open seat takes somebody of these groups."""
+    """True if an open seat takes somebody of these groups by now."""
+    if row.open_seats is None:
+        return True
     terms = terms_of(row)
-    before = _voters(row, counted_approvals(row))
-    return filled_seats(terms, [*before, own_groups]) > filled_seats(terms, before)
+    seats = frozenset(own_groups)
+    if terms.widen:
+        seats = seats_open_to(own_groups, timezone.now(), _links(row), terms)
+    return not {"", *seats}.isdisjoint(row.open_seats)
 
 
 def signers(row: Transaction) -> frozenset[str] | None:
@@ -85,33 +92,35 @@ def signers(row: Transaction) -> frozenset[str] | None:
     if not terms.groups or can_fill(row, ()):
         return None
     of_person: dict[str, set[str]] = defaultdict(set)
-    for group, members in groups.members_of(row.tenant, terms.groups).items():
+    names = {*terms.groups, *(name for others in terms.widen.values() for name in others)}
+    for group, members in groups.members_of(row.tenant, names).items():
         for member in members:
             of_person[member.person].add(group)
     return frozenset(person for person, own in of_person.items() if can_fill(row, own))
 
 
-def open_groups(row: Transaction) -> list[str]:
-    """The groups that have to sign yet."""
-    return list(dict.fromkeys(seat.group for seat in seats_of(row) if seat.signed is None))
-
-
 def _voters(row: Transaction, approvals: Collection[Decision]) -> list[frozenset[str]]:
-    sealed = _sealed(row) if approvals else {}
-    return [frozenset(sealed.get(each.principal, {}).get("groups", ())) for each in approvals]
+    """The seats that each approval may fill."""
+    terms, sealed = terms_of(row), _sealed(row) if approvals else {}
+    voters = []
+    for each in approvals:
+        link = sealed.get(each.principal)
+        own = link.says.get("groups", ()) if link else ()
+        voters.append(seats_open_to(own, link.at, _links(row), terms) if link else frozenset())
+    return voters
 
 
-def _sealed(row: Transaction) -> dict[str, dict[str, Any]]:
-    """The details that the latest approval of each principal sealed.
+def _sealed(row: Transaction) -> dict[str, Link]:
+    """The event of the latest approval of each principal."""
+    return {link.principal: link for link in _links(row) if link.kind in APPROVALS}
 
-    Read once for each instance of the row: a page asks several times.
-    """
-    if "sealed_of_approvals" not in vars(row):
+
+def _links(row: Transaction) -> list[Link]:
+    """The chain of the row. Read once for each instance: a page asks several times."""
+    if "links_of_row" not in vars(row):
         events = sorted(row.events.all(), key=lambda event: event.seq)
-        vars(row)["sealed_of_approvals"] = {
-            event.principal: json.loads(event.details)
-            for event in events
-            if event.kind in APPROVALS
-        }
-    sealed: dict[str, dict[str, Any]] = vars(row)["sealed_of_approvals"]
-    return sealed
+        vars(row)["links_of_row"] = [
+            Link(*(getattr(event, column) for column in Link._fields)) for event in events
+        ]
+    links: list[Link] = vars(row)["links_of_row"]
+    return links

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db.models import (
     BooleanField,
     Case,
@@ -22,7 +23,6 @@ from django.db.models import (
     When,
 )
 from django.db.models.functions import Now
-from django.db.models.lookups import GreaterThanOrEqual
 
 from a2a.models import QuestionQuerySet
 from a2a.models.answerers import CLIENT
@@ -107,42 +107,24 @@ def can_decide(viewer: Viewer) -> Q:
         & ~Exists(given.filter(principal=viewer.principal))
         & ~counts
         & ~Q(terms__contains={"deny": True})
-        & ~_is_for_groups_of_others(viewer)
+        & _has_a_seat_for(viewer)
     )
 
 
-class _SeatsOfGroups(Func):
-    """The number of seats that the terms keep for groups of the tenant."""
+class _CanFillASeat(Func):
+    """As ``seats.can_fill``."""
 
-    template = (
-        "(SELECT coalesce(sum(seat.number::int), 0) "
-        "FROM jsonb_each_text(%(expressions)s -> 'seats') AS seat (name, number) "
-        "WHERE seat.name NOT IN ('approvers', 'supervisors'))"
-    )
-    output_field = IntegerField()
-
-
-class _AsksFor(Func):
-    """True if the terms have seats of a group."""
-
-    template = "jsonb_exists(%(expressions)s)"
-    arg_joiner = " -> 'seats', "
+    function = "ledger_can_fill_a_seat"
     output_field = BooleanField()
 
 
-def _is_for_groups_of_others(viewer: Viewer) -> Q:
-    """Every seat is a group's, and the viewer is in none of them.
-
-    ``policies`` also knows which of the seats are filled; of two of one group that has signed, the
-    second may still find it among theirs.
-    """
+def _has_a_seat_for(viewer: Viewer) -> Q:
     own = GroupMember.objects.live().filter(
-        _AsksFor(OuterRef("terms"), F("group__name")),
-        group__tenant=OuterRef("tenant"),
-        person=viewer.principal,
+        group__tenant=OuterRef("tenant"), person=viewer.principal
     )
-    all_seats = Q(GreaterThanOrEqual(_SeatsOfGroups(F("terms")), F("quorum")))
-    return all_seats & ~Q(Exists(own))
+    columns = ("open_seats", "terms", "tenant", "proposed_by", "tool", "created_at")
+    names = ArraySubquery(own.values("group__name"))
+    return Q(open_seats=None) | Q(_CanFillASeat(names, *map(F, columns)))
 
 
 def can_settle(viewer: Viewer) -> Q:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db.models import Prefetch
 
-from approvals.desk import policies, seats
+from approvals.desk import policies
 from approvals.models import Membership, Role
 from approvals.people import principal_of
 from ledger.models import Transaction
@@ -62,5 +62,5 @@ def votes_of(row: Transaction, voters: Voters) -> Votes | None:
         name for principal, name in voters.get(row.tenant, {}).items() if principal not in voted
     ]
     # Who is in which group would take a query for each row; the item says it.
-    names = () if seats.terms_of(row).groups else tuple(left)
-    return Votes(given, row.quorum, names)
+    groups = [name for name in row.open_seats or () if name]
+    return Votes(given, row.quorum, tuple(groups or left))

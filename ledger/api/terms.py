@@ -32,6 +32,9 @@ class SeatsOut(Schema):
 
     group: str = Field(description="`approvers` and `supervisors` are built in.")
     needed: int
+    widens_to: dict[str, int] = Field(
+        description="Groups that may sign in its place, each after so many seconds of waiting."
+    )
 
 
 class TermsOut(Schema):
@@ -94,7 +97,10 @@ def _rendered(terms: Terms, sentence: str, rule_set: int, matched: list[int]) ->
     return {
         "verdict": rules.verdict_of(terms).value,
         "sentence": str(sentence),
-        "seats": [{"group": name, "needed": each} for name, each in sorted(terms.seats.items())],
+        "seats": [
+            {"group": name, "needed": each, "widens_to": dict(terms.widen.get(name, {}))}
+            for name, each in sorted(terms.seats.items())
+        ],
         "quorum": terms.quorum,
         "strength": terms.strength.value,
         "note": terms.needs_note,

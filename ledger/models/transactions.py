@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.expressions import RawSQL
@@ -171,6 +172,7 @@ class Transaction(models.Model):
     terms = models.JSONField(
         null=True, help_text="What the tenant's rules made of the contract; null: there were none."
     )
+    open_seats = ArrayField(models.CharField(max_length=63), null=True)  # "" and null: anybody's
     payload = models.JSONField(help_text="The arguments as proposed.")
     arguments = models.JSONField(help_text="The arguments as validated and planned.")
     input_hash = models.CharField(max_length=64)

@@ -19,7 +19,7 @@ from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.events import ChangeKind, four_eyes, record_change
 from ledger.models import ChangeRequest, Group, GroupMember, Tenant
 from ledger.principals import Principal, Surface
-from ledger.sign_off.rules import BUILT_IN, refuse_agents
+from ledger.sign_off.rules import BUILT_IN, Rule, refuse_agents
 
 KIND = "group"
 NAME_MOST = 63
@@ -174,10 +174,14 @@ def _record_event(
     record_change(subject, kind, tenant=tenant, by=by, via=via, name=name, details=details)
 
 
-def unknown_groups(tenant: str, names: Iterable[str]) -> list[str]:
-    """Those that the tenant does not have, so that nobody could ever fill their seats."""
+def check_known(tenant: str, written: Iterable[Rule]) -> None:
+    """Raises ``InvalidRequest`` for seats that nobody could ever fill: the group is not there."""
     there = set(Group.objects.filter(tenant=tenant).values_list("name", flat=True))
-    return sorted({*names} - there - BUILT_IN)
+    named = {group for rule in written for group in rule.then.groups}
+    if unknown := sorted(named - there - BUILT_IN):
+        raise InvalidRequest(
+            Sentence("There is no group named {names}: make it first.", names=", ".join(unknown))
+        )
 
 
 def register() -> None:

@@ -35,6 +35,7 @@ from ledger.transactions.sign_offs import (
 )
 from ledger.transactions.votes import (
     DECISIONS,
+    seats_open_to,
     standing_approval,
     standing_decisions,
     undo_until,
@@ -62,6 +63,7 @@ __all__ = [
     "outcome_of",
     "refused_by_tool",
     "row_faults",
+    "seats_open_to",
     "sign_off_faults",
     "standing_approval",
     "standing_decisions",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.db.models import OuterRef, Q, Subquery
@@ -35,6 +36,7 @@ class Case:
     # Groups of the decider, each with whom they stand in for; read where terms ask for groups.
     groups: Mapping[str, str]
     has_active_rules: bool
+    at: datetime  # by the database's clock
 
     def undo_seconds(self, wanted: int) -> int:
         """For how long an approval can be withdrawn; 0 unless a worker carries it out, and what
@@ -54,7 +56,7 @@ def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) ->
     rows = list(
         Transaction.objects.select_for_update(skip_locked=skip_locked)
         .filter(pk__in=list(deciders), state=State.PREPARED, expires_at__gt=Now())
-        .annotate(active_rules=_active_rules(), is_stopped=~Q(not_stopped()))
+        .annotate(active_rules=_active_rules(), is_stopped=~Q(not_stopped()), at=Now())
         .order_by("pk")
     )
     if not rows:
@@ -71,6 +73,7 @@ def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) ->
             kept_by,
             _groups_for(row, deciders[row.pk]),
             set_of(row.terms) == (getattr(row, "active_rules", None) or 0),
+            vars(row)["at"],
         )
         for row, kept_by in zip(rows, keepers, strict=True)
     }

@@ -106,10 +106,12 @@ def withdraw_approval(transaction_id: UUID, *, by: Principal, via: Surface) -> T
         with atomic():
             # Who claims waits for this lock, or leaves the row alone.
             Transaction.objects.select_for_update().filter(pk=transaction_id).first()
-            vote = votes.standing_approval(sign_offs.links_of(transaction_id), str(by))
+            links = sign_offs.links_of(transaction_id)
+            vote = votes.standing_approval(links, str(by))
             until = None if vote is None else votes.undo_until(vote)
             if vote is None or until is None:
                 raise NotPossible()
+            others = [link for link in links if link is not vote]
             row = advance(
                 transaction_id,
                 states.WITHDRAW_APPROVAL,
@@ -120,6 +122,7 @@ def withdraw_approval(transaction_id: UUID, *, by: Principal, via: Surface) -> T
                 work=FRESH,
                 decided_at=None,
                 settlement=None,
+                open_seats=votes.open_seats_after(others, votes.asked_by(links)),
             )
             Decision.objects.filter(transaction=row, principal=str(by)).update(is_withdrawn=True)
             return row

@@ -31,7 +31,7 @@ from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.sign_off import rules
 from ledger.sign_off.brakes import refuse_to_begin
-from ledger.sign_off.rules import Base, facts_of, terms_from
+from ledger.sign_off.rules import Base, are_filled, facts_of, open_seats, terms_from
 from ledger.states import Move, Reasons, State
 from ledger.tools import is_for_agent
 from ledger.transactions import reviews, sign_offs, votes
@@ -167,6 +167,7 @@ class _Judged:
     move: Move[State]
     of_agent: Mapping[str, Any]  # who keeps it, and its policy: in the row of the decision, too
     details: Mapping[str, Any]
+    open_seats: list[str] | None  # after it
 
 
 def _judge(case: Case | None, vote: Ballot) -> _Judged:
@@ -186,11 +187,16 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
     if vote.verdict != Verdict.REJECT:  # that fills no seat, and the keeper may stop its agent
         check_is_no_keeper(vote, of_agent, case.keepers, first)
     details = {**of_agent, "intent_digest": vote.digest, "verdict": str(vote.verdict)}
-    is_enough = False
+    is_enough, seats_left = False, None
     if vote.verdict == Verdict.APPROVE:
-        check_fits_terms(row, vote, votes.asked_by(case.links))
+        terms = votes.asked_by(case.links)
+        check_fits_terms(row, vote, terms)
         details |= _seals_of_approval(case, vote)
-        is_enough = vote.by == POLICY or check_fills_a_seat(row, vote, case.links, details)
+        if vote.by == POLICY:
+            is_enough = True
+        else:
+            voters = check_fills_a_seat(row, case.at, case.links, vote, details)
+            is_enough, seats_left = are_filled(terms, voters), open_seats(terms, voters)
     if case.keepers:
         details[seals.PROPOSER_KEPT_BY] = sorted(case.keepers)
     if vote.seconds_shown is not None:
@@ -199,7 +205,8 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
         details["undo_seconds"] = seconds
     if vote.by.is_agent:
         details["review_percent"] = 100 if case.agent is None else case.agent.review_percent
-    return _Judged(row, vote, _move_of(vote, is_enough=is_enough), of_agent, details)
+    move = _move_of(vote, is_enough=is_enough)
+    return _Judged(row, vote, move, of_agent, details, seats_left)
 
 
 def _seals_of_approval(case: Case, vote: Ballot) -> dict[str, Any]:
@@ -261,6 +268,7 @@ def _move_all(
     for judged, details in wanted:
         vote = judged.vote
         is_usual = source_of(vote.reason) is None and "undo_seconds" not in details
+        is_usual = is_usual and judged.open_seats is None
         if judged.move in _COLUMNS_OF_APPROVALS and is_usual:
             approval = OneMove(judged.row.pk, vote.by, vote.via, vote.reason, details)
             alike.setdefault(judged.move, []).append(approval)
@@ -303,6 +311,8 @@ def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, 
     if judged.move == states.REJECT:
         ending = {"ending": Ending.REJECTED, "ending_reason": vote.reason}
         columns, work = {**ending, "decided_at": Now()}, FRESH
+    elif judged.move == states.RECORD_APPROVAL:
+        columns = {"open_seats": judged.open_seats}
     elif judged.move == states.APPROVE and (seconds := details.get("undo_seconds")):
         work = replace(FRESH, next_attempt_at=Now() + timedelta(seconds=seconds))
     moved = advance(
@@ -370,6 +380,7 @@ def renew_terms(transaction_id: UUID) -> None:
             "terms": judgement.as_json(),
             "required_approver": judgement.terms.required_approver.value,
             "quorum": judgement.terms.quorum,
+            "open_seats": votes.open_seats_after(links, judgement.terms),
         }
         origin: dict[str, Any] = {"by": POLICY, "via": Surface.SYSTEM}
         if row.state == State.APPROVED and not votes.is_enough(links, judgement.terms):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from ledger import seals
@@ -12,7 +13,7 @@ from ledger.errors import InvalidRequest, NotAllowed, NotPossible, Sentence
 from ledger.models import Transaction, Verdict
 from ledger.principals import Principal, Surface
 from ledger.seals import Link
-from ledger.sign_off.rules import Strength, Terms, are_filled, filled_seats
+from ledger.sign_off.rules import Strength, Terms, filled_seats
 from ledger.transactions import sign_offs, votes
 from ledger.transactions.cases import check_evidence, check_is_not_held
 
@@ -87,14 +88,13 @@ def check_policy(vote: Ballot, sealed: Mapping[str, Any], first: Link) -> None:
 
 
 def check_fills_a_seat(
-    row: Transaction, vote: Ballot, links: Sequence[Link], says: Mapping[str, Any]
-) -> bool:
-    """True if the seats are all filled with this approval, whose event says this besides.
+    row: Transaction, at: datetime, links: Sequence[Link], vote: Ballot, says: Mapping[str, Any]
+) -> list[frozenset[str]]:
+    """The voters with this approval, whose event says this, each with the seats it may fill.
 
     Raises ``NotAllowed`` for a second vote of one keeper, and for one that no open seat takes.
     """
     terms, earlier = votes.asked_by(links), votes.standing_decisions(links)
-    approvals = votes.approvals_that_fit(links, terms)
     voter = votes.voter_of(str(vote.by), says)
     if voter in votes.approvers_in(earlier):
         raise NotAllowed(
@@ -105,9 +105,8 @@ def check_fills_a_seat(
                 number=row.quorum,
             )
         )
-    groups = votes.groups_in(approvals)
-    before = [groups.get(other, frozenset()) for other in sorted(votes.approvers_in(approvals))]
-    voters = [*before, frozenset(says.get("groups", ()))]
+    before = [*votes.seats_by_voter(links, terms, links).values()]
+    voters = [*before, votes.seats_open_to(says.get("groups", ()), at, links, terms)]
     if filled_seats(terms, voters) == filled_seats(terms, before):
         raise NotAllowed(
             Sentence(
@@ -116,7 +115,7 @@ def check_fills_a_seat(
             ),
             hint=Sentence("Nothing was decided. You may reject it."),
         )
-    return are_filled(terms, voters)
+    return voters
 
 
 def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:

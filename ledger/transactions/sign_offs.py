@@ -184,7 +184,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
                 valid.append(link)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
             faults.append(f"{link.kind}, and nothing was ever carried out.")
-        if link.kind in NEEDS_SIGN_OFF and not votes.is_enough(valid, terms):
+        if link.kind in NEEDS_SIGN_OFF and not votes.is_enough(valid, terms, links):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{_name_of(link)}: {fault}" for fault in faults)
     yield from _settlement_faults(row, links)
@@ -332,6 +332,10 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         yield f"{name}: tenant or proposer is not that of its first event."
     if any(link.transaction_id != row.id for link in links):
         yield f"{name}: one of its events names another transaction."
+    if row.state == State.PREPARED and row.open_seats != votes.open_seats_after(
+        links, votes.asked_by(links)
+    ):
+        yield f"{name}: open_seats is not what its votes left."
     yield from outcome_faults(row, links, seals.OUTCOME)
     for link, fault in order_faults(links, seals.as_text(row.retain_until)):
         yield f"{_name_of(link)}: {fault}"

@@ -12,7 +12,16 @@ from ledger.contracts import RequiredApprover
 from ledger.models import Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind, Surface
 from ledger.seals import Link
-from ledger.sign_off.rules import APPROVERS, Strength, Terms, are_filled, base_of, terms_from
+from ledger.sign_off.rules import (
+    APPROVERS,
+    Strength,
+    Terms,
+    are_filled,
+    base_of,
+    open_seats,
+    terms_from,
+)
+from ledger.transactions.deadlines import put_off_s
 
 DECISIONS: dict[str, Verdict] = {
     states.RECORD_APPROVAL.kind: Verdict.APPROVE,
@@ -80,13 +89,16 @@ def approvers_in(links: Sequence[Link]) -> set[str]:
     return {voter_of(link.principal, link.says) for link in approvals}
 
 
-def groups_in(links: Sequence[Link]) -> dict[str, frozenset[str]]:
-    """The groups that each voter was in when it approved, as its event sealed them."""
-    return {
-        voter_of(link.principal, link.says): frozenset(link.says.get("groups", ()))
-        for link in links
-        if DECISIONS.get(link.kind) == Verdict.APPROVE
-    }
+def seats_open_to(
+    groups: Collection[str], at: datetime, links: Sequence[Link], terms: Terms
+) -> frozenset[str]:
+    """The groups whose seats an approval at this time may fill, of somebody who is in ``groups``.
+
+    Besides those, the groups whose terms let others sign that long after the first event. Time in
+    which a brake stopped it does not count.
+    """
+    waited_s = (at - links[0].at).total_seconds() - put_off_s(links, at)
+    return frozenset(groups) | terms.opened_to(groups, waited_s)
 
 
 def voter_of(principal: str, says: Mapping[str, Any]) -> str:
@@ -152,19 +164,38 @@ def asked_by(links: Sequence[Link]) -> Terms:
     return base_of(str(first["required_approver"]), quorum, desk_only=False, floor="").own
 
 
-def is_enough(links: Sequence[Link], terms: Terms) -> bool:
+def is_enough(links: Sequence[Link], terms: Terms, history: Sequence[Link] | None = None) -> bool:
     """True if the approvals among these events fill the seats of these terms.
+
+    ``history`` has all events, where ``links`` are only some.
 
     POLICY alone signs where there are none. Approvals that do not fit the terms do not count.
     """
     if terms.is_denied:
         return False
+    voters = seats_by_voter(links, terms, history or links)
+    if not terms.seats and str(POLICY) in voters:
+        return True
+    return are_filled(terms, [*voters.values()])
+
+
+def seats_by_voter(
+    links: Sequence[Link], terms: Terms, history: Sequence[Link]
+) -> dict[str, frozenset[str]]:
+    """The voters whose approvals count, each with the groups whose seats it may fill."""
     approvals = approvals_that_fit(links, terms)
     approvers = approvers_in(approvals)
-    if not terms.seats and str(POLICY) in approvers:
-        return True
-    groups = groups_in(approvals)
-    return are_filled(terms, [groups.get(voter, ()) for voter in sorted(approvers)])
+    seats = {
+        voter_of(link.principal, link.says): seats_open_to(
+            link.says.get("groups", ()), link.at, history, terms
+        )
+        for link in approvals
+    }
+    return {voter: seats[voter] for voter in sorted(approvers)}
+
+
+def open_seats_after(links: Sequence[Link], terms: Terms) -> list[str] | None:
+    return open_seats(terms, [*seats_by_voter(links, terms, links).values()])
 
 
 def approvals_that_fit(links: Sequence[Link], terms: Terms) -> list[Link]:

@@ -27,7 +27,10 @@ def test_without_rules_the_contract_says_who_signs(as_helpdesk):
     answer = terms(as_helpdesk, "scuttle", {"rocket": "r1"}).json()
 
     assert answer["sentence"] == "To be signed by 2 people, as the contract says."
-    assert (answer["verdict"], answer["seats"]) == ("ask", [{"group": "approvers", "needed": 2}])
+    assert (answer["verdict"], answer["seats"]) == (
+        "ask",
+        [{"group": "approvers", "needed": 2, "widens_to": {}}],
+    )
     assert (answer["rule_set"], answer["quorum"]) == (0, 2)
 
 

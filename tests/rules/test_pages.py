@@ -106,6 +106,8 @@ def test_a_rule_asks_for_people_of_groups_and_how_they_sign(as_olga, acme, olga)
             verdict="ask",
             people="2",
             seats_finance="1",
+            widen_after="240",
+            widen_to="approvers",
             typed="on",
             note="on",
         )
@@ -115,6 +117,7 @@ def test_a_rule_asks_for_people_of_groups_and_how_they_sign(as_olga, acme, olga)
     assert rule["then"] == {
         "verdict": "ask",
         "seats": {"approvers": 2, "finance": 1},
+        "widen": {"after_minutes": 240, "to": "approvers"},
         "strength": "typed",
         "note": True,
     }

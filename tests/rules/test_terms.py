@@ -15,9 +15,20 @@ from ledger.sign_off.rules import Base, Facts, RulesRefused, Strength, Terms, re
 from ledger.sign_off.rules.seats import are_filled, filled_seats
 
 GROUPS = ("approvers", "supervisors", "finance", "legal")
+SEATS_AND_WIDENING = st.dictionaries(
+    st.sampled_from(GROUPS),
+    st.tuples(
+        st.integers(1, 3),
+        st.dictionaries(st.sampled_from(["approvers", "board"]), st.integers(60, 180)),
+    ),
+)
 TERMS = st.builds(
-    Terms,
-    seats=st.dictionaries(st.sampled_from(GROUPS), st.integers(1, 3)),
+    lambda seats, **others: Terms(
+        seats={group: number for group, (number, _) in seats.items()},
+        widen={group: later for group, (_, later) in seats.items() if later},
+        **others,
+    ),
+    seats=SEATS_AND_WIDENING,
     strength=st.sampled_from(Strength),
     desk_only=st.booleans(),
     needs_note=st.booleans(),
@@ -38,13 +49,19 @@ WHEN = st.dictionaries(
     )
 )
 TIGHTENING = st.builds(
-    lambda when, seats, note: {
+    lambda when, seats, note, widen: {
         "when": when,
-        "then": {"verdict": "ask", "seats": seats, "note": note},
+        "then": {
+            "verdict": "ask",
+            "seats": seats,
+            "note": note,
+            **({"widen": {"after_minutes": widen, "to": "board"}} if "finance" in seats else {}),
+        },
     },
     WHEN,
     st.dictionaries(st.sampled_from(["approvers", "finance"]), st.integers(1, 3), min_size=1),
     st.booleans(),
+    st.integers(1, 3),
 )
 PASSING = WHEN.filter(bool).map(lambda when: {"when": when, "then": {"verdict": "pass"}})
 RULES = st.lists(TIGHTENING | PASSING, max_size=6)

@@ -13,7 +13,7 @@ from ledger.errors import LedgerError
 from ledger.events import command_principal
 from ledger.models import Tenant
 from ledger.principals import Surface
-from ledger.sign_off import rules
+from ledger.sign_off import groups, rules
 from ledger.sign_off.rules import preview, sentences
 from ledger.tools import contracts_of
 
@@ -52,6 +52,7 @@ class Command(BaseCommand):
         if file is None:
             raise CommandError("Name the file to apply.")
         written, cases = rules.from_yaml(file.read_text())
+        groups.check_known(tenant, rules.read(0, written).rules)
         contract_of = contracts_of(tenant)
         if failing := [*rules.failing_cases(written, cases, contract_of)]:
             raise CommandError(" ".join([*failing, "Nothing was changed."]))

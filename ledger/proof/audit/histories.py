@@ -90,6 +90,7 @@ _TRANSACTION = (
     seals.KEEPER_MAY_SIGN,
     seals.REQUIRED_POLICY,
     seals.EVIDENCE,
+    "open_seats",
 )
 Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[misc]
 

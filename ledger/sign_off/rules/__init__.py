@@ -15,7 +15,7 @@ from ledger.sign_off.rules.rules import (
     unreadable,
     verdict_of,
 )
-from ledger.sign_off.rules.seats import are_filled, filled_seats, seating
+from ledger.sign_off.rules.seats import are_filled, filled_seats, open_seats, seating
 from ledger.sign_off.rules.sets import (
     KIND,
     OVERTAKEN,
@@ -82,6 +82,7 @@ __all__ = [
     "judge",
     "judged_by",
     "loosened",
+    "open_seats",
     "put_back",
     "read",
     "refuse_agents",

@@ -17,10 +17,11 @@ from ledger import seals
 from ledger.contracts import ConsequenceLevel, RiskLevel
 from ledger.errors import InvalidRequest, Sentence
 from ledger.sign_off.rules.facts import Facts, Test, Truth, comparison
-from ledger.sign_off.rules.terms import SUPERVISORS, Base, Strength, Terms
+from ledger.sign_off.rules.terms import BUILT_IN, SUPERVISORS, Base, Strength, Terms
 
 MOST_RULES = 100  # in a set
 MOST_SEATS = 9  # of one group
+MOST_MINUTES = 30 * 24 * 60  # until others may sign
 MOST_PAIRS = 10_000  # pairs of a tool and an agent whose rules are kept at hand
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 Group = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{0,62}$")]
@@ -65,11 +66,19 @@ class Comparison(_Strict):
         return str(value) if isinstance(value, int | float) else value
 
 
+class Widening(_Strict):
+    """Others who may sign once it has waited so long, where seats of the groups are open yet."""
+
+    after_minutes: Annotated[int, Field(ge=1, le=MOST_MINUTES)]
+    to: Group
+
+
 class Then(_Strict):
     """Consequence of a rule where its conditions hold."""
 
     verdict: Verdict
     seats: dict[Group, Annotated[int, Field(ge=1, le=MOST_SEATS)]] = {}
+    widen: Widening | None = None
     strength: Strength = Strength.CLICK
     desk_only: bool = False
     note: bool = False
@@ -79,11 +88,23 @@ class Then(_Strict):
         seats = self.seats or ({"approvers": 1} if self.verdict == Verdict.ASK else {})
         return Terms(
             seats=seats,
+            widen=self._widened(seats),
             strength=self.strength,
             desk_only=self.desk_only,
             needs_note=self.note,
             is_denied=self.verdict == Verdict.DENY,
         )
+
+    @property
+    def groups(self) -> set[str]:
+        """All that may sign, sooner or later."""
+        return {*self.seats, *([self.widen.to] if self.widen else [])}
+
+    def _widened(self, seats: Mapping[str, int]) -> dict[str, dict[str, int]]:
+        if self.widen is None:
+            return {}
+        others = {self.widen.to: self.widen.after_minutes * 60}
+        return {group: others for group in seats if group not in BUILT_IN}
 
 
 class Rule(_Strict):
@@ -194,7 +215,7 @@ class Rules:
             if rule.passes and match is True and may_pass(facts):
                 is_let_pass = True
             elif not rule.passes and match is not False:
-                terms = terms.join(rule.terms)
+                terms = terms.join(rule.terms if match else replace(rule.terms, widen={}))
                 denying += [rule.number] if rule.terms.is_denied else []
             else:
                 continue
@@ -264,6 +285,12 @@ def _check(rule: Rule) -> None:
         raise ValueError("what is denied asks for nothing")
     if SUPERVISORS in rule.then.seats:
         raise ValueError("seats are of people; contracts alone let supervisors sign")
+    if rule.then.widen is not None:
+        groups = {*rule.then.seats} - BUILT_IN
+        if not groups:
+            raise ValueError("others may sign later only where a group signs first")
+        if rule.then.widen.to in {*groups, SUPERVISORS}:
+            raise ValueError("those who may sign later are another group, or approvers")
     if rule.passes and not rule.when:
         raise ValueError("a rule that lets pass names what passes")
     for fact, compared in rule.when.items():

@@ -42,3 +42,15 @@ def filled_seats(terms: Terms, voters: Sequence[Collection[str]]) -> int:
 
 def are_filled(terms: Terms, voters: Sequence[Collection[str]]) -> bool:
     return filled_seats(terms, voters) >= terms.quorum
+
+
+def open_seats(terms: Terms, voters: Sequence[Collection[str]]) -> list[str] | None:
+    """The groups of which one more can fill a seat; ``""`` for anybody, ``None`` without groups."""
+    if not terms.groups:
+        return None
+    filled = filled_seats(terms, voters)
+    return [
+        name
+        for name in ("", *sorted(terms.groups))
+        if filled_seats(terms, [*voters, frozenset({name})]) > filled
+    ]

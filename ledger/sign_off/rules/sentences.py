@@ -11,7 +11,13 @@ from ledger.errors import Sentence
 from ledger.sign_off.rules.facts import ARGUMENT
 from ledger.sign_off.rules.rules import Comparison, Rule, RulesRefused
 from ledger.sign_off.rules.sets import rules_of
-from ledger.sign_off.rules.terms import SUPERVISORS, Strength, Terms, terms_from
+from ledger.sign_off.rules.terms import APPROVERS, SUPERVISORS, Strength, Terms, terms_from
+
+
+_COMMA = Sentence("{first}, {second}")
+_SEMICOLON = Sentence("{first}; {second}")
+_AND = Sentence("{first} and {second}")
+_OR = Sentence("{first}, or {second}")
 
 
 def sentence_of(rule: Rule) -> Sentence:
@@ -28,7 +34,7 @@ def what_of(rule: Rule) -> Sentence:
         for fact, compared in rule.when.items()
         if fact != "tool"
     ]
-    return _joined("{first}, {second}", [start, *others])
+    return _joined(_COMMA, [start, *others])
 
 
 def then_of(rule: Rule) -> Sentence:
@@ -42,14 +48,14 @@ def asked_in_words(terms: Terms) -> Sentence:
         return Sentence("is denied")
     if not terms.seats:
         return Sentence("nobody has to sign")
-    parts = [Sentence("signed by {who}", who=who_signs(terms))]
+    parts = [Sentence("signed by {who}", who=who_signs_in_time(terms))]
     if terms.strength == Strength.TYPED:
         parts.append(Sentence("with the amount typed"))
     if terms.needs_note:
         parts.append(Sentence("with a note"))
     if terms.desk_only:
         parts.append(Sentence("at the desk only"))
-    return _joined("{first}, {second}", parts)
+    return _joined(_COMMA, parts)
 
 
 def who_signs(terms: Terms) -> Sentence:
@@ -68,7 +74,33 @@ def who_signs(terms: Terms) -> Sentence:
         )
     if left > 0:
         groups.append(_people(left, Sentence("a person"), Sentence("people")))
-    return _joined("{first} and {second}", groups)
+    return _joined(_AND, groups)
+
+
+def who_signs_in_time(terms: Terms) -> Sentence:
+    """``2 of finance, or after 2 hours any manager``."""
+    steps = {(after_s, name) for others in terms.widen.values() for name, after_s in others.items()}
+    later = [
+        Sentence("after {time} {who}", time=length(after_s), who=_others(name))
+        for after_s, name in sorted(steps)
+    ]
+    return _joined(_OR, [who_signs(terms), *later])
+
+
+def _others(name: str) -> Sentence:
+    if name == APPROVERS:
+        return Sentence("any manager")
+    return Sentence("somebody of {group}", group=name)
+
+
+def length(seconds: int) -> Sentence:
+    if seconds % 3600:
+        minutes = seconds // 60
+        if minutes == 1:
+            return Sentence("1 minute")
+        return Sentence("{number} minutes", number=minutes)
+    hours = seconds // 3600
+    return Sentence("1 hour") if hours == 1 else Sentence("{number} hours", number=hours)
 
 
 def why(tenant: str, terms: Mapping[str, Any] | None) -> Sentence | None:
@@ -88,9 +120,8 @@ def why(tenant: str, terms: Mapping[str, Any] | None) -> Sentence | None:
         return by_contract(asked)
     if not asked.seats:
         return Sentence("Nobody has to sign, because of the rule: {what}.", what=because)
-    return Sentence(
-        "To be signed by {who}, because of the rule: {what}.", who=who_signs(asked), what=because
-    )
+    who = who_signs_in_time(asked)
+    return Sentence("To be signed by {who}, because of the rule: {what}.", who=who, what=because)
 
 
 def by_contract(terms: Terms) -> Sentence:
@@ -105,7 +136,7 @@ def _matched(tenant: str, terms: Mapping[str, Any], *, passes: bool) -> Sentence
         return None
     matched = [written[number - 1] for number in terms["rules"] if number <= len(written)]
     decisive = [what_of(rule) for rule in matched if rule.passes is passes]
-    return _joined("{first}; {second}", decisive) if decisive else None
+    return _joined(_SEMICOLON, decisive) if decisive else None
 
 
 def _people(number: int, alone: Sentence, several: Sentence) -> Sentence:
@@ -160,7 +191,7 @@ def _phrase(fact: str, compared: Comparison, *, tightens: bool) -> Sentence:
             phrases.append(Sentence(_PHRASES[fact, operator], value=value))
         if tightens and fact == "amount" and operator == "at_least":
             phrases[-1] = Sentence(_OR_UNKNOWN, known=phrases[-1])
-    return _joined("{first} and {second}", phrases)
+    return _joined(_AND, phrases)
 
 
 def _joined(template: str, parts: Iterable[Sentence]) -> Sentence:

@@ -6,7 +6,7 @@ and idempotent, so the order of rules does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -34,10 +34,12 @@ STRENGTHS = list(Strength)
 class Terms:
     """The people who have to sign, and how. Without seats nobody has to.
 
-    ``seats`` has the number of people by group.
+    ``seats`` has the number of people by group. ``widen`` has, by group, who else may fill its open
+    seats, and after how many seconds of waiting: ``{"finance": {"approvers": 7200}}``.
     """
 
     seats: Mapping[str, int] = field(default_factory=dict)
+    widen: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     strength: Strength = Strength.CLICK
     desk_only: bool = False
     needs_note: bool = False
@@ -50,10 +52,38 @@ class Terms:
             seats={
                 group: max(self.seats.get(group, 0), other.seats.get(group, 0)) for group in groups
             },
+            widen=self._joined_widening(other),
             strength=max(self.strength, other.strength, key=STRENGTHS.index),
             desk_only=self.desk_only or other.desk_only,
             needs_note=self.needs_note or other.needs_note,
             is_denied=self.is_denied or other.is_denied,
+        )
+
+    def _joined_widening(self, other: Terms) -> dict[str, dict[str, int]]:
+        """Those who may sign by both, after the longer time; where one has no seats, by the other.
+
+        A seat that one of them keeps for its group alone stays so.
+        """
+        widen: dict[str, dict[str, int]] = {}
+        for group in {*self.widen, *other.widen}:
+            own, others = self.widen.get(group, {}), other.widen.get(group, {})
+            if group not in self.seats:
+                both = dict(others)
+            elif group not in other.seats:
+                both = dict(own)
+            else:
+                both = {name: max(own[name], others[name]) for name in own if name in others}
+            if both:
+                widen[group] = both
+        return widen
+
+    def opened_to(self, groups: Collection[str], waited_s: float) -> frozenset[str]:
+        """The groups whose seats somebody who is in these may fill in their place by now."""
+        return frozenset(
+            group
+            for group, others in self.widen.items()
+            for name, after_s in others.items()
+            if waited_s >= after_s and (name == APPROVERS or name in groups)
         )
 
     def covers(self, other: Terms) -> bool:
@@ -83,6 +113,11 @@ class Terms:
         """Without the parts that ask for nothing."""
         return {
             **({"seats": dict(sorted(self.seats.items()))} if self.seats else {}),
+            **(
+                {"widen": {group: dict(self.widen[group]) for group in sorted(self.widen)}}
+                if self.widen
+                else {}
+            ),
             **({"strength": self.strength.value} if self.strength != Strength.CLICK else {}),
             **({"desk_only": True} if self.desk_only else {}),
             **({"note": True} if self.needs_note else {}),
@@ -94,6 +129,7 @@ def terms_from(value: Mapping[str, Any]) -> Terms:
     """The terms of ``Terms.as_json()``. Raises ``ValueError`` for a strength that does not exist"""
     return Terms(
         seats=dict(value.get("seats", {})),
+        widen=dict(value.get("widen", {})),
         strength=Strength(value.get("strength", Strength.CLICK)),
         desk_only=value.get("desk_only") is True,
         needs_note=value.get("note") is True,

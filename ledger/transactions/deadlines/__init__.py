@@ -6,6 +6,7 @@ from ledger.transactions.deadlines.sealed import (
     deadline_faults,
     is_late,
     moved_by,
+    put_off_s,
 )
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "is_put_off",
     "left_behind",
     "moved_by",
+    "put_off_s",
     "set_going",
 ]

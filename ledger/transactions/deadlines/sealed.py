@@ -54,6 +54,12 @@ def moved_by(links: Sequence[Link], number: int) -> int:
     return int(now) - int(first) if first.isdecimal() and now.isdecimal() else 0
 
 
+def put_off_s(links: Sequence[Link], at: datetime) -> float:
+    """By how many seconds the deadline had been moved by then."""
+    moves = [n for n, link in enumerate(links) if link.kind == MOVED and link.at <= at]
+    return moved_by(links, moves[-1]) / 10**6 if moves else 0
+
+
 def _set_by(link: Link) -> str:
     sets = link.says.get("sets")
     return str(sets.get("expires_at")) if isinstance(sets, dict) else ""

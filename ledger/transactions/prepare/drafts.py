@@ -10,7 +10,7 @@ from ledger import seals
 from ledger.contracts import RequiredApprover
 from ledger.errors import PlanRefused
 from ledger.models import Tenant, TransactionRow, new_row
-from ledger.sign_off.rules import Judgement
+from ledger.sign_off.rules import Judgement, open_seats
 from ledger.states import State
 from ledger.transactions.prepare.planning import Planned
 from ledger.transactions.prepare.proposals import Request
@@ -68,6 +68,7 @@ def _row(
             "terms": judgement.as_json(),
             "required_approver": judgement.terms.required_approver.value,
             "quorum": judgement.terms.quorum,
+            "open_seats": open_seats(judgement.terms, ()),
         }
     row = new_row(values)
     row.intent_digest = seals.digest_of(seals.intent_of(row))

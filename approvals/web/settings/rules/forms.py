@@ -9,20 +9,21 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext as _, gettext_lazy
 
-from approvals.presentation import refusal_in_words
+from approvals.presentation import in_words, refusal_in_words
 from approvals.presentation.labels import risk_words, title_of
-from approvals.web.settings.rules.rulebook import Rulebook, check_groups
+from approvals.web.settings.rules.rulebook import Rulebook
 from ledger.contracts import CURRENCIES, RiskLevel
 from ledger.errors import LedgerError
 from ledger.models import Agent, Group
-from ledger.sign_off import rules
-from ledger.sign_off.rules import APPROVERS, MOST_SEATS, RulesRefused
+from ledger.sign_off import groups, rules
+from ledger.sign_off.rules import APPROVERS, MOST_SEATS, RulesRefused, sentences
 from ledger.tools import contracts_of
 
 ARGUMENT = "arguments."
 SEATS = "seats_"  # begins the names of the fields of groups
 LISTS = {"is", "is_not"}
 LIMITS = [("below", gettext_lazy("is below")), ("at_least", gettext_lazy("is at least"))]
+TIMES = (15, 30, 60, 120, 240, 480, 1440)  # minutes
 VERDICTS = [
     ("pass", gettext_lazy("nobody has to sign")),
     ("ask", gettext_lazy("these have to sign:")),
@@ -90,6 +91,10 @@ class RuleForm(forms.Form):
         min_value=1,
         max_value=MOST_SEATS,
     )
+    widen_after = forms.TypedChoiceField(
+        label=gettext_lazy("while it waits"), required=False, coerce=int, empty_value=None
+    )
+    widen_to = forms.ChoiceField(label=gettext_lazy("Who may sign too"), required=False)
     typed = forms.BooleanField(
         label=gettext_lazy("each types the amount, or the name"), required=False
     )
@@ -115,9 +120,18 @@ class RuleForm(forms.Form):
             ("", _("any")),
             *((level, _("at least {risk}").format(risk=risk_words(level))) for level in risks),
         ]
-        for group in Group.objects.filter(tenant=book.tenant.pk).order_by("name"):
-            fields[SEATS + group.name] = forms.IntegerField(
-                label=group.name, required=False, min_value=1, max_value=MOST_SEATS
+        names = [*Group.objects.filter(tenant=book.tenant.pk).values_list("name", flat=True)]
+        fields["widen_after"].choices = [("", _("nobody else may sign")), *self._times()]
+        fields["widen_to"].choices = [
+            (APPROVERS, _("any manager may sign too")),
+            *(
+                (name, _("somebody of {group} may sign too").format(group=name))
+                for name in sorted(names)
+            ),
+        ]
+        for name in sorted(names):
+            fields[SEATS + name] = forms.IntegerField(
+                label=name, required=False, min_value=1, max_value=MOST_SEATS
             )
 
     @property
@@ -151,6 +165,13 @@ class RuleForm(forms.Form):
             for label, kind in parts
         ]
         return [(label, choices) for label, choices in offered if choices]
+
+    def _times(self) -> list[tuple[int, str]]:
+        minutes = {*TIMES, *([given] if (given := self.initial.get("widen_after")) else [])}
+        return [
+            (each, _("after {time}").format(time=in_words(sentences.length(each * 60))))
+            for each in sorted(minutes)
+        ]
 
     def _agents(self) -> list[tuple[str, str]]:
         rows = Agent.objects.filter(tenant=self.book.tenant).order_by("name")
@@ -229,8 +250,10 @@ def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     if given["people"]:
         seats[APPROVERS] = given["people"]
+    widen = {"after_minutes": given["widen_after"], "to": given["widen_to"]}
     return {
         **({"seats": seats} if seats else {}),
+        **({"widen": widen} if given["widen_after"] else {}),
         **({"strength": "typed"} if given["typed"] else {}),
         **({"desk_only": True} if given["desk_only"] else {}),
         **({"note": True} if given["note"] else {}),
@@ -256,7 +279,7 @@ def _fields_of(rule: Mapping[str, Any]) -> dict[str, Any] | None:
     arguments = [fact for fact in when if fact.startswith(ARGUMENT)]
     compared = when[arguments[0]] if arguments else {"is": ""}
     argument_is, value = next(iter(compared.items()))
-    seats = dict(then.get("seats", {}))
+    seats, widen = dict(then.get("seats", {})), then.get("widen", {})
     return {
         "tool": (when.get("tool", {}).get("is") or [""])[0],
         "agent": (when.get("agent", {}).get("is") or [""])[0],
@@ -270,6 +293,8 @@ def _fields_of(rule: Mapping[str, Any]) -> dict[str, Any] | None:
         "verdict": then["verdict"],
         "people": seats.pop(APPROVERS, None),
         **{SEATS + name: number for name, number in seats.items()},
+        "widen_after": widen.get("after_minutes", ""),
+        "widen_to": widen.get("to", APPROVERS),
         "typed": then.get("strength") == "typed",
         "note": then.get("note", False),
         "desk_only": then.get("desk_only", False),
@@ -296,7 +321,7 @@ class TextForm(forms.Form):
         given, tenant = self.cleaned_data["text"], self.book.tenant.pk
         try:
             written, cases = rules.from_yaml(given)
-            check_groups(tenant, rules.read(0, written).rules)
+            groups.check_known(tenant, rules.read(0, written).rules)
             failing = [*rules.failing_cases(written, cases, contracts_of(tenant))]
         except LedgerError as refusal:
             raise forms.ValidationError(refusal_in_words(refusal)) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,7 +17,7 @@ from approvals.presentation import in_words
 from approvals.presentation.labels import title_of
 from approvals.web.requests import roles_of_request
 from approvals.web.settings.operators import kept_tenants
-from ledger.errors import InvalidRequest, NotPossible
+from ledger.errors import NotPossible
 from ledger.models import RuleSet, Tenant
 from ledger.principals import Principal
 from ledger.sign_off import groups, rules
@@ -80,7 +79,7 @@ class Rulebook:
 
     def save(self, written: list[Any], *, by: Principal) -> None:
         """Keep these rules as the draft. Raises ``RulesRefused, InvalidRequest, NotPossible``."""
-        check_groups(self.tenant.pk, rules.read(0, written).rules)
+        groups.check_known(self.tenant.pk, rules.read(0, written).rules)
         rules.edit(self.tenant.pk, written, seen=self.draft.sha256 if self.draft else "", by=by)
 
 
@@ -95,15 +94,6 @@ def kept(request: HttpRequest, tenant: str) -> Rulebook:
     """The rules of a tenant for its operators; ``Http404`` for another tenant's."""
     get_object_or_404(kept_tenants(request), pk=tenant)
     return readable(request, tenant)
-
-
-def check_groups(tenant: str, read: Sequence[Rule]) -> None:
-    """Raises ``InvalidRequest`` for seats that nobody could ever fill."""
-    named = {group for rule in read for group in rule.then.seats}
-    if unknown := groups.unknown_groups(tenant, named):
-        raise InvalidRequest(
-            _("There is no group named {names}: make it first.").format(names=", ".join(unknown))
-        )
 
 
 # --- rules as lines -------------------------------------------------------------------------------
