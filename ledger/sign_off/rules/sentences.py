@@ -13,7 +13,6 @@ from ledger.sign_off.rules.rules import Comparison, Rule, RulesRefused
 from ledger.sign_off.rules.sets import rules_of
 from ledger.sign_off.rules.terms import APPROVERS, SUPERVISORS, Strength, Terms, terms_from
 
-
 _COMMA = Sentence("{first}, {second}")
 _SEMICOLON = Sentence("{first}; {second}")
 _AND = Sentence("{first} and {second}")
