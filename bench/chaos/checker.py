@@ -136,6 +136,16 @@ def _faults(records: Records, since: float, until: float) -> Iterator[Line]:
             yield fault
 
 
+def nothing_begins_while_it_is_stopped(records: Records) -> Iterator[str]:
+    for brake in records.brakes:
+        for row in records.rows.values():
+            if row["proposed_by"] != brake["agent"]:
+                continue
+            for event in records.events.get(row["id"], []):
+                if event["kind"] == "claimed" and brake["from"] < event["at"] < brake["until"]:
+                    yield f"{row['id']}: was begun while {brake['agent']} was stopped"
+
+
 def one_effect_per_operation(records: Records) -> Iterator[str]:
     counts = Counter(line["key"] for line in records.outside_did("effect"))
     for key, count in counts.items():
@@ -255,6 +265,7 @@ INVARIANTS: dict[str, Invariant] = {
     "an answer in time is a commit": answers_in_time_are_commits,
     "what fell in doubt is explained": doubts_are_explained,
     "nothing is called after its lease": no_call_after_its_lease,
+    "nothing begins while it is stopped": nothing_begins_while_it_is_stopped,
     "no operation took effect twice": one_effect_per_operation,
     "no effect without its row and its sign-off": effects_have_their_row,
     "no commit without a true receipt": commits_have_a_true_receipt,

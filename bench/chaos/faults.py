@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from bench.chaos import sign_off
 from bench.chaos.installation import KINDS as PROCESS_KINDS, LEASE_S, SERVICES, Installation
 from tests.faults import thaw
 
@@ -257,6 +258,8 @@ KINDS: dict[str, tuple[Fault, float]] = {
     "disk full": (_disk_full, 3),
     **{f"outside is {mood}": (_in_mood(mood), 4.0) for mood in MOODS},
     "jobs enqueued again": (_jobs_twice, 0.5),
+    "rules changed": (sign_off.rules_changed, 3),
+    "agent stopped": (sign_off.agent_stopped, 4),
 }
 
 

@@ -118,6 +118,14 @@ MUTANTS = (
         "the ledger is whole",
     ),
     Mutant(
+        "a claim does not ask whether its agent is stopped",
+        "ledger/execution/claims.py",
+        "possible.filter(hold_lasts, may_begin(), pk",
+        "possible.filter(hold_lasts, pk",
+        scenes.an_agent_is_stopped_before_its_work_begins,
+        "nothing begins while it is stopped",
+    ),
+    Mutant(
         "a refused webhook counts as sent",
         "ledger/delivery/couriers.py",
         "self._failed.append((parcel.delivery, failure))",

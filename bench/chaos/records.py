@@ -12,7 +12,7 @@ from typing import Any
 
 Line = dict[str, Any]
 CLIENTS, LEDGER, OUTSIDE, PROOFS = "clients.jsonl", "ledger.json", "outside.jsonl", "proofs.json"
-FAULTS = "faults.jsonl"
+FAULTS, BRAKES = "faults.jsonl", "brakes.jsonl"
 
 
 class ClientLog:
@@ -34,6 +34,7 @@ class Records:
     clients: list[Line] = field(default_factory=list)
     outside: list[Line] = field(default_factory=list)
     faults: list[Line] = field(default_factory=list)
+    brakes: list[Line] = field(default_factory=list)  # an agent, from and until
     # Of the ledger: transactions by id, events of each in their order, and so on.
     rows: dict[str, Line] = field(default_factory=dict)
     events: dict[str, list[Line]] = field(default_factory=lambda: defaultdict(list))
@@ -61,7 +62,8 @@ def read(folder: Path) -> Records:
     records = Records(
         clients=_lines(folder / CLIENTS),
         outside=_lines(folder / OUTSIDE),
-        faults=_lines(folder / FAULTS) if (folder / FAULTS).exists() else [],
+        faults=_lines(folder / FAULTS),
+        brakes=_lines(folder / BRAKES),
         rows={row["id"]: row for row in ledger["rows"]},
         keys=ledger["keys"],
         tasks={task["id"]: task for task in ledger["tasks"]},
@@ -74,7 +76,9 @@ def read(folder: Path) -> Records:
 
 
 def _lines(path: Path) -> list[Line]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    """None of a record that was never begun."""
+    text = path.read_text() if path.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
 
 
 _ROWS = """

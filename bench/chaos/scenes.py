@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGSTOP
 
-from bench.chaos import installation, records
+from bench.chaos import installation, records, sign_off
 from bench.chaos.checker import STOOD_STILL
 from bench.chaos.clients import Agent, Desk, Due, Person, Todo
 from bench.chaos.installation import LEASE_S, Installation, until
@@ -176,6 +176,17 @@ def a_late_signal_meets_a_new_approval(stage: Stage) -> None:
         worker.extra = {}
         if not set(stopped) & set(worker.pids()):  # it would stand still at its own claim
             worker.kill()
+
+
+def an_agent_is_stopped_before_its_work_begins(stage: Stage) -> None:
+    transfer, workers = stage.propose("transfer"), stage.here.of_kind("worker")
+    for worker in workers:
+        worker.down()
+    stage.decide("approve", transfer)
+    with stage.fault("agent stopped", 5), sign_off.stopped(stage.here, "ada"):
+        for worker in workers:
+            worker.up()
+        time.sleep(5)
 
 
 def postgres_dies_after_an_answer(stage: Stage) -> None:

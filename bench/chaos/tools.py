@@ -47,6 +47,7 @@ def _find_transfer(context: Context) -> dict[str, Any] | None:
     operation_key="reserve:{tenant}:{reference}",
     risk_level="MEDIUM",
     consequence_level="REVERSIBLE",
+    floor="NONE",
     retry_safe=True,
     **TERMS,
 )

@@ -260,12 +260,18 @@ def call_after_the_lease(records: Records) -> None:
     records.outside.append(late)
 
 
+def begin_what_was_stopped(records: Records) -> None:
+    claim = next(event for event in records.events["t1"] if event["kind"] == "claimed")
+    records.brakes.append({"agent": ADA, "from": claim["at"] - 1, "until": claim["at"] + 1})
+
+
 DOCTORED = {
     say_something_else_to_who_repeats: "who repeats a key is told the same",
     answer_a_key_as_new_again: "who repeats a key is told the same",
     refuse_who_repeats: "who repeats a key is told the same",
     throw_a_receipt_away: "an answer in time is a commit",
     doubt_without_a_reason: "what fell in doubt is explained",
+    begin_what_was_stopped: "nothing begins while it is stopped",
     call_after_the_lease: "nothing is called after its lease",
     lose_a_row: "every acknowledged prepare has its row",
     lose_a_task: "every acknowledged prepare has its row",
