@@ -156,37 +156,51 @@ def a_worker_stands_still_before_its_look(stage: Stage) -> None:
 def a_late_signal_meets_a_new_approval(stage: Stage) -> None:
     """The signal of an approval that was undone reaches the claim when it is approved again."""
     transfer = stage.propose("transfer")
-    workers = stage.here.of_kind("worker")
-    for worker in workers:
-        worker.restart(**{STAND_AT: "before claim"})
+    _stand_before_claims(stage)
     stage.decide("approve", transfer)
     stage.decide("undo", transfer)
-    stopped: list[int] = []
-
-    def stands_still() -> bool:
-        stopped[:] = [pid for worker in workers for pid in worker.pids() if is_frozen(pid)]
-        return bool(stopped)
-
     with stage.fault(STOOD_STILL, SOON_S):
-        until(stands_still, SOON_S, "a worker is about to claim")
+        standing = _wait_for_one_that_stands(stage)
         stage.decide("approve", transfer)
-        for pid in stopped:
-            thaw(pid)
-    for worker in workers:
-        worker.extra = {}
-        if not set(stopped) & set(worker.pids()):  # it would stand still at its own claim
-            worker.kill()
+        _let_go(stage, standing)
 
 
 def an_agent_is_stopped_before_its_work_begins(stage: Stage) -> None:
-    transfer, workers = stage.propose("transfer"), stage.here.of_kind("worker")
-    for worker in workers:
-        worker.down()
+    transfer = stage.propose("transfer")
+    _stand_before_claims(stage)
     stage.decide("approve", transfer)
-    with stage.fault("agent stopped", 5), sign_off.stopped(stage.here, "ada"):
-        for worker in workers:
-            worker.up()
-        time.sleep(5)
+    with stage.fault(STOOD_STILL, SOON_S):
+        standing = _wait_for_one_that_stands(stage)
+        with sign_off.stopped(stage.here, "ada"):
+            _let_go(stage, standing)
+            time.sleep(LEASE_S)
+
+
+def _stand_before_claims(stage: Stage) -> None:
+    for worker in stage.here.of_kind("worker"):
+        worker.restart(**{STAND_AT: "before claim"})
+
+
+def _wait_for_one_that_stands(stage: Stage) -> list[int]:
+    """The process ids of the workers that stand still."""
+    stopped: list[int] = []
+
+    def stands_still() -> bool:
+        workers = stage.here.of_kind("worker")
+        stopped[:] = [pid for worker in workers for pid in worker.pids() if is_frozen(pid)]
+        return bool(stopped)
+
+    until(stands_still, SOON_S, "a worker is about to claim")
+    return stopped
+
+
+def _let_go(stage: Stage, standing: Sequence[int]) -> None:
+    for pid in standing:
+        thaw(pid)
+    for worker in stage.here.of_kind("worker"):
+        worker.extra = {}
+        if not set(standing) & set(worker.pids()):  # it would stand still at its own claim
+            worker.kill()
 
 
 def postgres_dies_after_an_answer(stage: Stage) -> None:
