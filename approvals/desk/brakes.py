@@ -1,11 +1,13 @@
-"""Brakes on the desk: who may put and lift one, and what of a list is stopped."""
+"""Brakes of people: who may put and lift one, for how long, and what of a list is stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from datetime import timedelta
 from uuid import UUID
 
-from django.utils.translation import gettext as _
+from django.utils import timezone
+from django.utils.translation import gettext as _, gettext_lazy
 
 from approvals.http.middleware import Roles
 from approvals.models import Role
@@ -14,7 +16,14 @@ from approvals.presentation.labels import title_of
 from ledger.models import Brake, Transaction
 from ledger.principals import Principal
 from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
+from ledger.sign_off.brakes import Put, Scope
+
+SPANS = {
+    "900": gettext_lazy("15 minutes"),
+    "3600": gettext_lazy("One hour"),
+    "today": gettext_lazy("Until the end of today"),
+    "": gettext_lazy("Until somebody lets it go on"),
+}
 
 
 def may_put(scope: Scope, roles: Roles, *, is_superuser: bool) -> bool:
@@ -22,6 +31,37 @@ def may_put(scope: Scope, roles: Roles, *, is_superuser: bool) -> bool:
     own = roles.get(scope.tenant, frozenset()) if scope.tenant else frozenset()
     may = {Role.OPERATOR, Role.APPROVER} if scope.agent or scope.tool else {Role.OPERATOR}
     return is_superuser or not may.isdisjoint(own)
+
+
+def scopes_within(
+    seen: Scope, tenants: Collection[str], roles: Roles, *, is_superuser: bool
+) -> list[Scope]:
+    """The parts of what a person sees that they may stop, the narrowest first; or their tenants."""
+    tenant, agent, tool = seen.tenant, seen.agent, seen.tool
+    if tenant:
+        named = [Scope(tenant, agent, ""), Scope(tenant, "", tool), Scope(tenant, agent, tool)]
+        possible = [scope for scope in dict.fromkeys(named) if scope.agent or scope.tool]
+        possible.append(Scope(tenant))
+    else:
+        possible = [Scope(each) for each in sorted(tenants)]
+    return [
+        scope for scope in [*possible, Scope()] if may_put(scope, roles, is_superuser=is_superuser)
+    ]
+
+
+def span_of(lasts: str) -> timedelta | None:
+    """The time of one of ``SPANS``, from now on; ``None``: until somebody lifts it."""
+    if lasts == "today":
+        now = timezone.localtime()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight + timedelta(days=1) - now
+    return timedelta(seconds=int(lasts)) if lasts else None
+
+
+def put_in_words(done: Put) -> str:
+    if done.is_waited_for:
+        return _("Stopped: nothing of it begins any more.")
+    return _("It stands. One worker that was claiming has not answered: what it claims may begin.")
 
 
 def may_lift(brake: Brake, principal: str, roles: Roles, *, is_superuser: bool) -> bool:

@@ -53,7 +53,8 @@ def interaction(body: bytes, apps: list[SlackApp]) -> HttpResponse:
 
 @from_slack
 def command(body: bytes, apps: list[SlackApp]) -> HttpResponse:
-    return JsonResponse(receive.command(QueryDict(body).dict(), apps))
+    reply = receive.command(QueryDict(body).dict(), apps)
+    return HttpResponse() if reply is None else JsonResponse(reply)
 
 
 @from_slack

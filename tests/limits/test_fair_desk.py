@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from approvals.desk.inbox.fair_share import PER_AGENT
+from approvals.models import SlackWorkspace
 from approvals.slack.rendering import home
 from ledger.models import Transaction
 from tests.conftest import propose
@@ -129,8 +130,9 @@ def test_a_search_counts_only_what_matches(as_alice, flood, a_payment):
 
 def test_the_home_tab_takes_turns_and_counts_all(flood, a_payment, alice_user):
     other = a_payment()
+    acme_in_slack = SlackWorkspace.objects.create(team_id="T0ACME", name="Acme", bot_user_id="U1")
 
-    blocks = str(home.view_for(alice_user).to_dict())
+    blocks = str(home.view_for(alice_user, acme_in_slack).to_dict())
 
     assert f"{FLOOD + 1} items wait for you." in blocks
     assert str(other.pk) in blocks

@@ -126,7 +126,7 @@ def test_a_web_only_contract_is_linked_to_and_refused_even_if_clicked(
 
     assert state_of(row) == "prepared"
     assert "on the desk only" in ephemeral_text(slack)
-    assert buttons_of(message) == ["open"]
+    assert buttons_of(message) == ["open", "stop"]
     assert "Decide on the desk" in FakeSlack.plain(message)
     slack.click(message, "reject", slack_alice, as_of=before)
     slack.submit(slack.modals[0], {("reason", "reason"): "no"}, slack_alice)
@@ -295,7 +295,7 @@ def test_approvals_on_the_desk_and_in_slack_make_a_quorum(
     settle()
     assert state_of(row) == "prepared"
     assert "Alice Moreau\n approved. One more is needed." in FakeSlack.plain(message)
-    assert buttons_of(message) == ["approve", "reject", "open"]
+    assert buttons_of(message) == ["approve", "reject", "open", "stop"]
 
     as_bob.post(f"/transactions/{row.pk}/approve", {"digest": row.intent_digest, "typed": "Vega"})
     settle()

@@ -193,7 +193,7 @@ def test_either_all_of_the_intent_is_in_the_message_or_no_button_decides(
         assert full_display.coverage(row, "slack").is_complete
         assert_shows_all(row, FakeSlack.plain(shown), language)
     else:
-        assert names == {"open"}
+        assert names == {"open", "stop"}
 
 
 def assert_shows_all(row: Transaction, shown_text: str, language: str = "en") -> None:

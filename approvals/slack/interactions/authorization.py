@@ -87,10 +87,13 @@ def check_message(workspace: SlackWorkspace, button: ButtonValue, source: Source
     return message
 
 
-def check_person(workspace: SlackWorkspace, source: Source) -> User:
-    """The person of the desk who is linked with the Slack user. Raises ``Refused``."""
+def check_person(workspace: SlackWorkspace, source: Source, *, acts: bool = True) -> User:
+    """The person of the desk who is linked with the Slack user. Raises ``Refused``.
+
+    Who ``acts`` says which workspace is theirs; a command only asks, and Slack does not send it.
+    """
     person = None
-    if source.home_team:  # Slack always sends it with a click; without it nobody is assumed
+    if source.home_team or not acts:  # with a click Slack always sends it
         person = identities.person_behind(workspace, source.user, source.home_team)
     if person is None:
         raise Refused(

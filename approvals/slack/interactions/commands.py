@@ -61,7 +61,7 @@ class Reply(Command):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowForm(Reply):
-    """Put the form of a question into the modal that was opened as ``view``."""
+    """Put a form into the modal that was opened as ``view``: of a question, or to stop."""
 
     kind: ClassVar[str] = "form"
     button: ButtonValue

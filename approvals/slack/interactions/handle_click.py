@@ -24,7 +24,7 @@ from a2a.models import Question
 from approvals.desk import decisions
 from approvals.people import principal_of
 from approvals.presentation import in_words, labels
-from approvals.slack.interactions import command_queue, replies
+from approvals.slack.interactions import command_queue, replies, stops
 from approvals.slack.interactions.authorization import (
     Refused,
     check_message,
@@ -33,7 +33,7 @@ from approvals.slack.interactions.authorization import (
     refused_by_verb,
 )
 from approvals.slack.interactions.command_queue import Claim
-from approvals.slack.interactions.commands import Click, Reply, Tell, UpdateMessage
+from approvals.slack.interactions.commands import Click, Reply, ShowHome, Tell, UpdateMessage
 from approvals.slack.interactions.reader import in_language_of_reader
 from approvals.slack.rendering import choices_of, digest_of, modals
 from ledger.errors import LedgerError
@@ -67,9 +67,15 @@ def register() -> None:
 def _carry_out(claim: Claim[Click]) -> None:
     """Decide or answer; tell the person only when the outcome is certain."""
     click = claim.command
-    answers: list[Reply] = [UpdateMessage(source=click.source, message=click.button.message)]
+    if click.button.message:
+        shown: Reply = UpdateMessage(source=click.source, message=click.button.message)
+    else:
+        shown = ShowHome(source=click.source)
+    answers = [shown]
     try:
-        _with_retries(lambda is_retry: _check_and_act(replace(claim, is_retry=is_retry)))
+        outcome = _with_retries(lambda is_retry: _check_and_act(replace(claim, is_retry=is_retry)))
+        if outcome:
+            answers.insert(0, Tell(source=click.source, text=outcome))
     except Refused as refusal:
         answers.insert(0, Tell(source=click.source, text=str(refusal), page=refusal.page))
     except DATABASE_DOWN as failure:
@@ -106,10 +112,16 @@ def _with_retries(work: Callable[[bool], T]) -> T:
     return work(is_retry)
 
 
-def _check_and_act(claim: Claim[Click]) -> None:
-    """Raises ``Refused``, with a text in the language of who clicked."""
+def _check_and_act(claim: Claim[Click]) -> str:
+    """The text to tell who clicked, or none. Raises ``Refused``. Both in their language."""
     with in_language_of_reader(claim.command.source):
-        _check_and_act_on(claim)
+        if claim.command.button.verb not in stops.VERBS:
+            _check_and_act_on(claim)
+            return ""
+        try:
+            return stops.act(claim)
+        except LedgerError as error:
+            raise refused_by_verb(error) from None
 
 
 def _check_and_act_on(claim: Claim[Click]) -> None:

@@ -25,7 +25,7 @@ from a2a.models import Question, QuestionState
 from approvals.desk import seems_confirmed
 from approvals.presentation.forms import place_misfits
 from approvals.slack.api import SlackApp, app_of, client_of
-from approvals.slack.interactions import command_queue, replies
+from approvals.slack.interactions import command_queue, replies, stops
 from approvals.slack.interactions.commands import Click, ShowForm, ShowHome, Source, Tell
 from approvals.slack.interactions.deadlines import MODALS, READS, statement_timeout
 from approvals.slack.interactions.reader import in_language_of_reader, language_of
@@ -55,6 +55,7 @@ OLD_BUTTON = gettext_noop(
     "This button is not valid any more. Nothing was decided: open it on the desk."
 )
 NO_REASON = gettext_noop("Say why: the agent reads it.")
+LONGEST_NAME = 100  # of a tool
 WRONG_WORD = gettext_noop("That is not what is written above. Nothing was decided.")
 
 
@@ -69,9 +70,14 @@ def interaction(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]
     return None
 
 
-def command(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any]:
-    """``/assent``: how much waits for me, and where."""
+def command(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str, Any] | None:
+    """``/assent``: how much waits for me, and where. ``/assent stop``: the form that stops."""
     source = _source(apps, payload.get("team_id"), payload.get("user_id"))
+    verb, _space, name = str(payload.get("text") or "").strip().partition(" ")
+    if verb.lower() == "stop":
+        named = ButtonValue("stop", name.strip()[:LONGEST_NAME], "", source.team, 0)
+        _open_form(ModalValue(named, "", ""), str(payload.get("trigger_id", "")), apps, source)
+        return None
     try:
         text = _read_in_time(partial(replies.count_for, source))
     except Exception as failure:
@@ -122,17 +128,22 @@ def _button_pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[
             with in_language_of_reader(source):
                 view = modals.confirm(value)
             _open(view, button, trigger, apps, source)
-        case "answer":
-            # Named by us, so that the form can follow even if Slack's answer to the call is lost.
-            name = hashlib.sha256(trigger.encode()).hexdigest()
-            with in_language_of_reader(source):
-                view = modals.one_moment(value, name)
-            _open(view, button, trigger, apps, source)
-            replies.enqueue_in_time(ShowForm(source=source, button=button, view=name))
+        case "answer" | "stop":
+            _open_form(value, trigger, apps, source)
         case _:
             click = Click(source=source, button=button, id=_click_id(payload))
             if problem := _problem_of_storing(click):
                 replies.show_at_once(Tell(source=source, text=problem))
+
+
+def _open_form(value: ModalValue, trigger: str, apps: list[SlackApp], source: Source) -> None:
+    """A modal at once, and its form when a job has made it."""
+    # Named by us, so that the form can follow even if Slack's answer to the call is lost.
+    name = hashlib.sha256(trigger.encode()).hexdigest()
+    with in_language_of_reader(source):
+        view = modals.one_moment(value, name)
+    _open(view, value.button, trigger, apps, source)
+    replies.enqueue_in_time(ShowForm(source=source, button=value.button, view=name))
 
 
 def _open(
@@ -145,7 +156,7 @@ def _open(
         logger.warning("Slack is slow to open a modal for %s", button.subject)
     except Exception as failure:
         logger.warning("no modal for %s %s: %s", button.verb, button.subject, failure)
-        if button.verb != "answer":  # the job that shows the form tells the person
+        if button.verb not in {"answer", "stop"}:  # the job that shows the form tells the person
             replies.enqueue_in_time(Tell(source=source, text=replies.NO_MODAL))
 
 
@@ -178,9 +189,12 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
         case "answer":
             if errors := _answer_errors(source, button, inputs):
                 return _errors(errors)
+        case "stop":
+            if errors := _stop_errors(source, button, inputs):
+                return _errors(errors)
         case _:
             return None
-    answer = inputs if button.verb in {"answer", "reject"} else {}
+    answer = {} if button.verb == "approve" else inputs
     click = Click(source=source, button=button, typed=typed, inputs=answer, id=_click_id(payload))
     problem = _problem_of_storing(click)
     return _trouble(source, problem) if problem else None
@@ -237,6 +251,20 @@ def _check_answer(source: Source, button: ButtonValue, inputs: dict[str, Any]) -
         return {}
     with translation.override(language_of(source)):
         return _misfits(question, inputs)
+
+
+def _stop_errors(source: Source, button: ButtonValue, inputs: dict[str, Any]) -> dict[str, str]:
+    """The same of what is to be stopped."""
+
+    def check() -> dict[str, str]:
+        with translation.override(language_of(source)):
+            return stops.errors(button, source, inputs)
+
+    try:
+        return _read_in_time(check)
+    except Exception as failure:
+        logger.warning("a stop could not be checked in time: %s", failure)
+        return {}
 
 
 def _misfits(question: Question, inputs: dict[str, Any]) -> dict[str, str]:

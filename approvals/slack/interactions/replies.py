@@ -21,7 +21,7 @@ from approvals.models import SlackMessage, SlackWorkspace
 from approvals.presentation import labels
 from approvals.slack import identities
 from approvals.slack.api import Patience, SlackApp, Unreachable, call_slack, error_of, workspace_of
-from approvals.slack.interactions import command_queue
+from approvals.slack.interactions import command_queue, stops
 from approvals.slack.interactions.authorization import (
     Refused,
     apps_that_signed,
@@ -191,7 +191,7 @@ def _show_home(reply: ShowHome) -> None:
     source = reply.source
     app, workspace = check_workspace(source)
     person = identities.person_behind(workspace, source.user, source.home_team)
-    view = home.view_for(person) if person is not None else home.for_a_stranger()
+    view = home.view_for(person, workspace) if person is not None else home.for_a_stranger()
     call_slack(app, "views.publish", user_id=source.user, view=view.to_dict())
 
 
@@ -212,9 +212,10 @@ def count_for(source: Source) -> str:
 
 def _show_form(reply: ShowForm) -> None:
     """Replace "One moment…" by the form, or by the reason why there is none."""
-    app, workspace = check_workspace(reply.source, reply.button)
+    button, is_stop = reply.button, reply.button.verb == "stop"
+    app, workspace = check_workspace(reply.source, button if button.message else None)
     try:
-        view = _form(workspace, reply)
+        view = stops.form(button, reply.source) if is_stop else _form(workspace, reply)
     except Refused as refusal:
         view = modals.trouble(str(refusal), refusal.page)
     except LedgerError as error:

@@ -26,9 +26,10 @@ from approvals.slack.languages import in_language_of_message
 from approvals.slack.messages import posting, recipients, routing, thread_replies
 from approvals.slack.messages.recipients import CHANNEL, REMEDY, Action, recipient_of
 from approvals.slack.messages.routing import Destination
+from ledger.events import ChangeKind
 from ledger.events.outbox import NotNow, Owed
 from ledger.foundation.backoff import Backoff
-from ledger.models import Delivery, DeliveryState, Event
+from ledger.models import Brake, Delivery, DeliveryState, Event
 from ledger.states import EventKind
 from ledger.tools import tool_of
 
@@ -74,8 +75,12 @@ CHANGES = frozenset(
         TaskEventKind.CONTENT_ERASED,
     }
 )
+# After these the messages of what they stop do.
+STOPS = frozenset({ChangeKind.BRAKE_PUT, ChangeKind.BRAKE_LIFTED})
 # Above the message in the next channel; translated when it is shown.
 ESCALATED = gettext_noop("Escalated: nobody acted in time where it was asked first.")
+# Messages that are brought up to date after a brake is put or lifted, the newest first.
+MOST_OF_STOP, AT_ONCE_OF_STOP = 200, 20
 # While a delivery waits for an earlier one.
 BACKOFF = Backoff(first=timedelta(seconds=1), longest=timedelta(minutes=1))
 
@@ -93,7 +98,7 @@ class SlackChannel:
     name = CHANNEL
 
     def wants(self, kind: str) -> bool:
-        return is_configured() and kind in ASKS | CHANGES
+        return is_configured() and kind in ASKS | CHANGES | STOPS
 
     def address(self, event: Event) -> Iterable[Owed]:
         """One or more deliveries for every message that exists, or that a route asks for."""
@@ -101,6 +106,8 @@ class SlackChannel:
             return list(_for_sign_off(event))
         if event.kind == TaskEventKind.ASKED:
             return list(_for_question(event))
+        if event.kind in STOPS:
+            return list(_for_stop(event))
         return list(_for_change(event))
 
     def send(self, delivery: Delivery) -> None:
@@ -158,6 +165,15 @@ def _for_change(event: Event) -> Iterator[Owed]:
         yield Owed(recipient_of(Action.UPDATE, message))
         if thread_replies.is_posted(event) and message.question_id == question_id:
             yield Owed(recipient_of(Action.REPLY, message))
+
+
+def _for_stop(event: Event) -> Iterator[Owed]:
+    """Some at once, further ones one a second, as Slack takes them; the rest when they change."""
+    brake_id = int(json.loads(event.details)["subject"].removeprefix("brake:"))
+    messages = posting.messages_under(Brake.objects.get(pk=brake_id), MOST_OF_STOP)
+    for number, message in enumerate(messages):
+        later = timedelta(seconds=max(0, number - AT_ONCE_OF_STOP))
+        yield Owed(recipient_of(Action.UPDATE, message), event.at + later if later else None)
 
 
 def _question_of(event: Event, posted: set[UUID | None]) -> UUID | None:

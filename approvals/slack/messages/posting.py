@@ -21,7 +21,8 @@ from approvals.models import SlackMessage, SlackWorkspace
 from approvals.slack.api import SlackApp, app_for, call_slack, error_of
 from approvals.slack.rendering import RenderedMessage, as_dicts, regular, render, rich
 from ledger.events.outbox import NotNow
-from ledger.models import Event, Transaction
+from ledger.models import Brake, Event, Transaction
+from ledger.states import State
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +59,14 @@ def messages_about(event: Event) -> list[SlackMessage]:
     else:
         messages = SlackMessage.objects.filter(question__task=event.subject)
     return list(messages.select_related("question").order_by("pk"))
+
+
+def messages_under(brake: Brake, most: int) -> list[SlackMessage]:
+    """The newest messages of what waits for sign-off and this brake stops, or stopped."""
+    scope = {"tenant": brake.tenant, "proposed_by": brake.agent, "tool": brake.tool}
+    named = {f"transaction__{column}": value for column, value in scope.items() if value}
+    waiting = SlackMessage.objects.filter(transaction__state=State.PREPARED, is_gone=False, **named)
+    return list(waiting.exclude(ts="").order_by("-pk")[:most])
 
 
 def get_or_create(

@@ -10,16 +10,19 @@ from django.utils.translation import gettext as _, ngettext
 from slack_sdk.models.blocks import (
     ActionsBlock,
     Block,
+    ButtonElement,
     DividerBlock,
     HeaderBlock,
 )
 from slack_sdk.models.views import View
 
 from approvals.desk import BROKEN, MINE, Viewer, inbox
-from approvals.http.middleware import roles_of, tenants_of
+from approvals.http.middleware import Roles, roles_of, tenants_of
+from approvals.models import SlackWorkspace
 from approvals.people import principal_of
 from approvals.presentation import state_label
 from approvals.presentation.labels import undo_words
+from approvals.slack.rendering import stop
 from approvals.slack.rendering.parts import desk_link, open_button
 from approvals.slack.rendering.text import (
     bold,
@@ -48,6 +51,11 @@ def number_waiting_for(user: User) -> int:
     return len(entries) + more
 
 
+def tenants_in(workspace: SlackWorkspace, person: User, roles: Roles) -> frozenset[str]:
+    """The person's tenants that the workspace serves."""
+    return tenants_of(person, roles) & {*workspace.tenants.values_list("slug", flat=True)}
+
+
 def in_words(number: int) -> str:
     if number == 0:
         return _("Nothing waits for you.")
@@ -55,12 +63,15 @@ def in_words(number: int) -> str:
     return text.format(count=number)
 
 
-def view_for(user: User) -> View:
+def view_for(user: User, workspace: SlackWorkspace) -> View:
     entries, more = waiting_for(user)
     number = len(entries) + more
     # By turns: the first of each agent before the second of any.
     shown = sorted(entries, key=lambda entry: (entry.place, entry.order))[:MOST_ROWS]
-    blocks: list[Block] = [HeaderBlock(text=plain(in_words(number))), _desk()]
+    roles = roles_of(user)
+    tenants, team = tenants_in(workspace, user, roles), workspace.team_id
+    blocks: list[Block] = [*stop.standing(user, tenants, roles, team)]
+    blocks += [HeaderBlock(text=plain(in_words(number))), _desk(stop.button(team))]
     for entry in sorted(shown, key=lambda entry: entry.order):
         blocks += [DividerBlock(), *_row(entry)]
     if number > len(shown):
@@ -90,8 +101,8 @@ def with_text(text: str) -> View:
     return View(type="home", blocks=[rich(regular(text)), _desk()])
 
 
-def _desk() -> ActionsBlock:
-    return ActionsBlock(elements=[open_button(desk_link("inbox"), _("Open the desk"))])
+def _desk(*further: ButtonElement) -> ActionsBlock:
+    return ActionsBlock(elements=[open_button(desk_link("inbox"), _("Open the desk")), *further])
 
 
 def _row(entry: inbox.Entry) -> Iterator[Block]:

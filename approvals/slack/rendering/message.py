@@ -15,6 +15,7 @@ from django.utils.translation import gettext as _
 from slack_sdk.models.blocks import Block
 
 from a2a.models import QuestionState
+from approvals.desk import why_stopped
 from approvals.models import SlackMessage
 from approvals.presentation import full_display, labels
 from approvals.slack.languages import in_language_of_message
@@ -90,7 +91,8 @@ def _render_transaction(message: SlackMessage, detail: Detail) -> RenderedMessag
         *transaction.content(row, detail),
         transaction.actions(message, row, detail),
     ]
-    outcome = _("waits for sign-off") if is_waiting else labels.outcome(row)
+    waits = is_waiting and (why_stopped(row) or _("waits for sign-off"))
+    outcome = waits or labels.outcome(row)
     text = escaped(f"{one_line(row.headline)}: {outcome}")
     return RenderedMessage(text, as_dicts(blocks), is_waiting, outcome)
 

@@ -1,9 +1,12 @@
-"""The modals: a reason, a confirmation to type, an agent's form; and what was filled in."""
+"""The modals: a reason, a confirmation to type, a stop, an agent's form; what was filled in."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple
 from typing import Any
 
 from django.http import QueryDict
@@ -40,6 +43,7 @@ from approvals.slack.rendering.text import (
     rich,
     shortened,
 )
+from ledger.sign_off.brakes import WHY_MAX, Scope
 
 # What a view can hold, less what Assent puts there itself.
 MOST_FIELDS = 45
@@ -49,6 +53,8 @@ FEW_OPTIONS = 10  # radio buttons and checkboxes
 INPUT_MOST = 3000
 REASON, TYPED, OFFERED = "reason", "typed", "offered"
 ANSWER = "answer"
+WHAT, WHY, LASTS = "what", "why", "lasts"
+NO_END = "no_end"  # an option has no empty value
 OF_CHOICES = frozenset({"choice", "select", "several"})
 OF_LINES = frozenset({"lines", "list", "json"})
 
@@ -111,12 +117,82 @@ def confirm(value: ModalValue) -> View:
 
 def one_moment(value: ModalValue, name: str) -> View:
     """Shown until the form has been made, which replaces the view of this ``name``."""
-    link = open_button(desk_link("question", value.button.subject), _("Answer on the desk"))
+    is_stop = value.button.verb == "stop"
+    if is_stop:
+        link = open_button(desk_link("stop"), _("Open the desk"))
+    else:
+        link = open_button(desk_link("question", value.button.subject), _("Answer on the desk"))
     blocks = [
         rich(regular(_("One moment… If nothing comes, close this and press the button again."))),
         ActionsBlock(elements=[link]),
     ]
-    return _modal("answer", _("Answer"), "", blocks, value.signed(), name)
+    title = _("Stop") if is_stop else _("Answer")
+    return _modal(value.button.verb, title, "", blocks, value.signed(), name)
+
+
+def key_of(scope: Scope) -> str:
+    """Names a scope in an option, which is shorter than a scope may be."""
+    return hashlib.sha256(json.dumps(astuple(scope)).encode()).hexdigest()[:32]
+
+
+def stop(
+    choices: Iterable[tuple[str, str, str]],
+    spans: Iterable[tuple[str, str]],
+    value: ModalValue,
+    *,
+    is_narrow: bool,
+) -> View:
+    """``choices`` are the key, label and tenant of what may be stopped.
+
+    The first is chosen where ``is_narrow``: where the person looks at that one.
+    """
+    options = [
+        Option(value=key, text=plain(label, OPTION_MOST), description=plain(of) if of else None)
+        for key, label, of in choices
+    ]
+    lasting = [Option(value=key or NO_END, text=plain(label)) for key, label in spans]
+    why = PlainTextInputElement(action_id=ANSWER, multiline=True, max_length=WHY_MAX)
+    hint = _("Everybody in the organisation reads it, and so do the agents.")
+    blocks = [
+        rich(
+            regular(
+                _(
+                    "Nothing of it begins, is asked for or signed off, and no time runs out. "
+                    "What runs already may finish."
+                )
+            )
+        ),
+        InputBlock(
+            block_id=WHAT,
+            label=plain(_("What to stop")),
+            element=_one_of(options, options[0].value or "" if is_narrow else ""),
+        ),
+        InputBlock(
+            block_id=LASTS,
+            label=plain(_("For how long")),
+            element=_one_of(lasting, lasting[0].value or ""),
+        ),
+        InputBlock(block_id=WHY, label=plain(_("Why")), hint=plain(hint), element=why),
+    ]
+    return _modal("stop", _("Stop"), _("Stop"), blocks, value.signed())
+
+
+def chosen_in(inputs: dict[str, Any]) -> str:
+    return _option_in(inputs, WHAT)
+
+
+def span_in(inputs: dict[str, Any]) -> str:
+    """One of ``SPANS``."""
+    return _option_in(inputs, LASTS).replace(NO_END, "")
+
+
+def why_of(inputs: dict[str, Any]) -> str:
+    return str(inputs.get(WHY, {}).get(ANSWER, {}).get("value") or "").strip()
+
+
+def _option_in(inputs: dict[str, Any], block: str) -> str:
+    option = inputs.get(block, {}).get(ANSWER, {}).get("selected_option") or {}
+    return str(option.get("value", ""))
 
 
 def trouble(text: str, url: str = "") -> View:

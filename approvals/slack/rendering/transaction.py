@@ -20,10 +20,11 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a import origins
-from approvals.desk import policies, why_stopped, word_for_machines
+from approvals.desk import brake_of, policies, why_stopped, word_for_machines
 from approvals.models import SlackMessage
 from approvals.presentation import labels, state_label, with_next_step
 from approvals.presentation.labels import first_large
+from approvals.slack.rendering import stop
 from approvals.slack.rendering.parts import (
     BUTTON_ABOUT_MOST,
     Detail,
@@ -57,7 +58,7 @@ from approvals.slack.rendering.text import (
 from approvals.slack.rendering.usual import usual
 from ledger import contracts
 from ledger.models import Transaction
-from ledger.states import State
+from ledger.states import FINAL, State
 from ledger.tools import is_for_agent, tool_of, why_held
 
 
@@ -74,13 +75,19 @@ def content(row: Transaction, detail: Detail) -> Iterator[Block]:
 
 
 def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
-    """Approve and reject, if the message shows all there is; and the link to the desk."""
+    """Approve and reject, if the message shows all there is; the link to the desk; and Stop…
+
+    What is stopped cannot be approved.
+    """
     url = desk_link("transaction", row.pk)
-    if row.state != State.PREPARED:
+    if row.state in FINAL:
         return ActionsBlock(elements=[open_button(url)])
+    halt = stop.button(message.workspace.team_id, str(row.pk), message.pk)
+    if row.state != State.PREPARED:
+        return ActionsBlock(elements=[open_button(url), halt])
     needs_the_desk = policies.only_on_the_desk(row) or policies.asks_for_note(row)
     if needs_the_desk or not detail.is_whole:
-        return ActionsBlock(elements=[open_button(url, _("Decide on the desk"), "primary")])
+        return ActionsBlock(elements=[open_button(url, _("Decide on the desk"), "primary"), halt])
     asks_to_type = policies.asks_to_type(row)
     asked_as = origins.asked_as(row)
     has_options = asked_as is not None and bool(asked_as.reject_options)
@@ -96,7 +103,8 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
         action_id="reject",
         value=_button_value("reject", message, row, has_options=has_options).signed(),
     )
-    return ActionsBlock(elements=[approve, reject, open_button(url)])
+    decides = [reject] if brake_of(row) is not None else [approve, reject]
+    return ActionsBlock(elements=[*decides, open_button(url), halt])
 
 
 def _approve_label(row: Transaction) -> str:

@@ -11,11 +11,10 @@ from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
-from approvals.desk import may_lift, may_put, scope_in_words
+from approvals.desk import SPANS, may_lift, put_in_words, scope_in_words, scopes_within, span_of
 from approvals.people import principal_of
 from approvals.presentation import refusal_in_words
 from approvals.web.forms import ReasonField
@@ -27,13 +26,6 @@ from ledger.principals import Principal, Surface
 from ledger.sign_off import brakes
 from ledger.sign_off.brakes import Scope
 from ledger.tools import last_named
-
-SPANS = {
-    "900": gettext_lazy("15 minutes"),
-    "3600": gettext_lazy("One hour"),
-    "today": gettext_lazy("Until the end of today"),
-    "": gettext_lazy("Until somebody lets it go on"),
-}
 
 
 class StopForm(forms.Form):
@@ -63,13 +55,7 @@ class StopForm(forms.Form):
         field.initial = "0"
 
     def wanted(self) -> tuple[Scope, timedelta | None]:
-        lasts = self.cleaned_data["lasts"]
-        scope = self.scopes[int(self.cleaned_data["scope"])]
-        if lasts == "today":
-            now = timezone.localtime()
-            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-            return scope, midnight + timedelta(days=1) - now
-        return scope, timedelta(seconds=int(lasts)) if lasts else None
+        return self.scopes[int(self.cleaned_data["scope"])], span_of(self.cleaned_data["lasts"])
 
 
 @login_required
@@ -85,37 +71,22 @@ def stop(request: HttpRequest) -> HttpResponse:
         except LedgerError as refusal:
             form.add_error("why", refusal_in_words(refusal))
         else:
-            _say(request, done)
+            say = messages.success if done.is_waited_for else messages.warning
+            say(request, put_in_words(done))
             return redirect("desk:inbox")
     status = 422 if form.errors else 200
     return render(request, "desk/stop.html", {"form": form}, status=status)
 
 
-def _say(request: HttpRequest, done: brakes.Put) -> None:
-    if done.is_waited_for:
-        messages.success(request, _("Stopped: nothing of it begins any more."))
-        return
-    messages.warning(
-        request,
-        _("It stands. One worker that was claiming has not answered: what it claims may begin."),
-    )
-
-
 def _scopes(request: HttpRequest) -> list[Scope]:
     """The scopes that the address names and this person may stop; refuses who may stop none."""
     asked = {name: request.GET.get(name, "") for name in ("tenant", "agent", "tool")}
-    tenant, agent, tool = asked["tenant"], asked["agent"], asked["tool"]
-    if tenant:
-        _check_is_there(request, tenant, agent, tool)
-        named = [Scope(tenant, agent, ""), Scope(tenant, "", tool), Scope(tenant, agent, tool)]
-        possible = [scope for scope in dict.fromkeys(named) if scope.agent or scope.tool]
-        possible.append(Scope(tenant))
-    else:
-        possible = [Scope(each) for each in sorted(tenants_of_request(request))]
+    seen = Scope(**asked)
+    if seen.tenant:
+        _check_is_there(request, **asked)
     roles, is_superuser = roles_of_request(request), person_of(request).is_superuser
-    scopes = [
-        scope for scope in [*possible, Scope()] if may_put(scope, roles, is_superuser=is_superuser)
-    ]
+    tenants = tenants_of_request(request)
+    scopes = scopes_within(seen, tenants, roles, is_superuser=is_superuser)
     if not scopes:
         raise PermissionDenied(_("Managers stop agents and tools, operators also the rest."))
     return scopes

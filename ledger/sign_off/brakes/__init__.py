@@ -7,7 +7,7 @@ finish. Whoever asks for a brake has checked that the person may put it.
 from __future__ import annotations
 
 from ledger.sign_off.brakes.standing import brake_over, refuse_stopped, refuse_to_begin, sentence_of
-from ledger.sign_off.brakes.verbs import LONGEST, WHY_MAX, Put, Scope, lift, put
+from ledger.sign_off.brakes.verbs import LONGEST, WHY_MAX, Put, Scope, check_why, lift, put
 
 __all__ = [
     "LONGEST",
@@ -15,6 +15,7 @@ __all__ = [
     "Put",
     "Scope",
     "brake_over",
+    "check_why",
     "lift",
     "put",
     "refuse_stopped",

@@ -103,12 +103,17 @@ def _check_is_person(by: Principal, via: Surface) -> None:
         raise NotAllowed(Sentence("Only people stop agents, and let them go on."))
 
 
-def _check(scope: Scope, why: str, lasts: timedelta | None) -> None:
+def check_why(why: str) -> None:
+    """Raises ``InvalidRequest``, and ``UnsafeText``."""
     if not why.strip():
         raise InvalidRequest(Sentence("Say why it is stopped: everybody who is stopped reads it."))
     if len(why) > WHY_MAX:
         raise InvalidRequest(Sentence("At most {most} characters say why.", most=WHY_MAX))
     seals.refuse_unsafe_text(why, "why")
+
+
+def _check(scope: Scope, why: str, lasts: timedelta | None) -> None:
+    check_why(why)
     agent = Principal.parse(scope.agent)
     if scope.agent and (not scope.tenant or agent.tenant != scope.tenant):
         raise InvalidRequest(Sentence("An agent is stopped in its own tenant."))
