@@ -33,7 +33,14 @@ from approvals.desk.giving import (
     task_made_of,
 )
 from approvals.desk.pace import must_type, undo_offered_until
-from approvals.desk.signatures import either_of, holders_of, managers_in_words, signatures_of
+from approvals.desk.seats import Seat, seats_of
+from approvals.desk.signatures import (
+    either_of,
+    holders_of,
+    managers_in_words,
+    signatures_of,
+    why_signed,
+)
 from approvals.desk.state_lines import error_in_words, state_line, who_was_faster
 from approvals.desk.viewers import BROKEN, MINE, Viewer
 from approvals.desk.votes import Voters, Votes, voters_of, votes_of
@@ -45,6 +52,7 @@ __all__ = [
     "MINE",
     "MOST_FILES",
     "SPANS",
+    "Seat",
     "Viewer",
     "Voters",
     "Votes",
@@ -64,6 +72,7 @@ __all__ = [
     "put_in_words",
     "scope_in_words",
     "scopes_within",
+    "seats_of",
     "seems_confirmed",
     "signatures_of",
     "signs_of",
@@ -79,6 +88,7 @@ __all__ = [
     "voters_of",
     "votes_of",
     "who_was_faster",
+    "why_signed",
     "why_stopped",
     "word_for_machines",
 ]

@@ -64,8 +64,13 @@ def signatures_of(row: Transaction, viewer: str = "") -> Signatures:
         missing,
         others,
         tuple(seats.seats_of(row)),
-        first_large(in_words(sentences.why(row.tenant, row.terms) or "")),
+        why_signed(row),
     )
+
+
+def why_signed(row: Transaction) -> str:
+    """The people who have to sign by the rules, and because of which; empty without rules."""
+    return first_large(in_words(sentences.why(row.tenant, row.terms) or ""))
 
 
 def _needs(row: Transaction) -> str:

@@ -87,7 +87,8 @@ def test_a_command_names_an_agent_or_a_tool(
 
     unknown = form(slack_alice, text="stop nothing")
 
-    assert "neither an agent nor a tool nothing" in FakeSlack.plain(unknown)
+    told = "There is neither an agent nor a tool nothing that you could stop."
+    assert told in FakeSlack.plain(unknown)
 
 
 def test_an_operator_stops_the_organisation_by_a_command(slack, form, slack_olga, helpdesk):

@@ -43,7 +43,7 @@ def form(button: ButtonValue, source: Source) -> View:
     workspace, person = _checked(button, source, acts=False)
     scopes = _offered(person, workspace, button)
     if not scopes and button.subject and not button.message:
-        text = _("There is neither an agent nor a tool {name} that you could modals.")
+        text = _("There is neither an agent nor a tool {name} that you could stop.")
         raise Refused(text.format(name=button.subject), desk_link("stop"))
     if not scopes:
         raise NotAllowed(Sentence("Managers stop agents and tools, operators also the rest."))

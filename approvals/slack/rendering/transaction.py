@@ -20,7 +20,15 @@ from slack_sdk.models.blocks import (
 )
 
 from a2a import origins
-from approvals.desk import brake_of, policies, why_stopped, word_for_machines
+from approvals.desk import (
+    Seat,
+    brake_of,
+    policies,
+    seats_of,
+    why_signed,
+    why_stopped,
+    word_for_machines,
+)
 from approvals.models import SlackMessage
 from approvals.presentation import labels, state_label, with_next_step
 from approvals.presentation.labels import first_large
@@ -162,6 +170,19 @@ def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
         who = bold(passed_on.principal_name)
         yield rich(*pieces(_("{who} passed it on to people."), who=who))
         yield quoted(_("Reason"), passed_on.reason, min(600, detail.prose))
+    if why := why_signed(row):
+        yield rich(regular(shortened(why, min(600, detail.prose))))
+    yield from _signed(row)
+
+
+def _signed(row: Transaction) -> Iterator[Block]:
+    """Each seat, where rules ask for groups; else who has approved so far."""
+    if seats := seats_of(row):
+        parts: list[Piece] = []
+        for seat in seats:
+            parts += _seat(seat)
+        yield rich(*parts[:-1])
+        return
     approvals = policies.counted_approvals(row)
     if approvals:
         names = bold(", ".join(approval.principal_name for approval in approvals))
@@ -172,6 +193,17 @@ def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
             missing,
         )
         yield rich(*pieces(text, names=names, count=str(missing)))
+
+
+def _seat(seat: Seat) -> list[Piece]:
+    """``● Alice Moreau of finance`` or ``○ one of finance``, and an end of line."""
+    end = regular("\n")
+    if seat.signed is None:
+        text = _("one of {group}").format(group=seat.group) if seat.group else _("a manager")
+        return [regular(f"○ {text}"), end]
+    name = bold(seat.signed.principal_name)
+    signed = pieces(_("{name} of {group}"), name=name, group=seat.group) if seat.group else [name]
+    return [regular("● "), *signed, end]
 
 
 def _term(name: str, value: str) -> str:
