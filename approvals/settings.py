@@ -209,13 +209,13 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 # Seconds for which a proof of who they are lets people change how they sign in.
 CONFIRMED_FOR_S = 300
-# Sign-in with the company: OpenID Connect. Roles come from claims only where OIDC_ROLES says so.
+# Sign-in with the company: OpenID Connect.
 OIDC_ISSUER = text("ASSENT_OIDC_ISSUER")
 OIDC_CLIENT_ID = text("ASSENT_OIDC_CLIENT_ID")
 OIDC_CLIENT_SECRET = text("ASSENT_OIDC_CLIENT_SECRET")
 OIDC_NAME = text("ASSENT_OIDC_NAME", "your company")
-# "<claim>=<value>:<role>@<tenant>", by commas, as groups=assent-approvers:approver@acme.
-OIDC_ROLES = names("ASSENT_OIDC_ROLES")
+# By commas, as groups=assent-approvers:approver@acme: claims give nothing else.
+OIDC_ROLES, OIDC_GROUPS = names("ASSENT_OIDC_ROLES"), names("ASSENT_OIDC_GROUPS")
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"

@@ -1033,6 +1033,10 @@ class RuleSets:
         if event["kind"] == "group_member_added":
             begin = max(int(details["starts_at"]), int(event["at"]))
             end = int(details["ends_at"] or 2**63)
+            who = event["principal"]
+            # An operator alone makes nobody a member: another one asked for it.
+            if not who.startswith("system:") and details.get("asked_by", who) == who:
+                end = 0
             times = self.members.setdefault((tenant, group, details["person"]), [])
             times.append([begin, end])
         elif event["kind"] == "group_member_removed":

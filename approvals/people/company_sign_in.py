@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 import secrets
 import threading
 import time
@@ -29,11 +30,15 @@ from django.utils.translation import gettext as _
 from approvals.models import CompanyIdentity, Role
 from approvals.people import accounts
 from approvals.people.account_log import record_own
+from approvals.people.principals import principal_of
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
 from ledger.foundation import http_out
-from ledger.models import Tenant
+from ledger.models import Group, Tenant
 from ledger.principals import Surface, system
+from ledger.sign_off import groups
+
+logger = logging.getLogger(__name__)
 
 # Signed with the provider's private key: never `none`, never the client secret.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
@@ -258,34 +263,83 @@ COMPANY = system("company", "Sign-in with the company")
 
 @dataclass(frozen=True, slots=True)
 class Mapped:
-    """One entry of ``ASSENT_OIDC_ROLES``: this value of this claim stands for this role."""
+    """One entry: this value of this claim stands for this role, or group, of the tenant."""
 
     claim: str
     value: str
-    role: str
+    goal: str
     tenant: str
 
     @classmethod
     def parse(cls, text: str) -> Mapped:
         claim, _equals, rest = text.partition("=")
-        value, _colon, goal = rest.rpartition(":")
-        role, _at, tenant = goal.partition("@")
-        if not (claim and value and tenant and role in Role.values):
-            raise ValueError(f"ASSENT_OIDC_ROLES: {text!r} is not <claim>=<value>:<role>@<tenant>.")
-        return cls(claim, value, role, tenant)
+        value, _colon, place = rest.rpartition(":")
+        goal, _at, tenant = place.partition("@")
+        if not (claim and value and goal and tenant):
+            raise ValueError(f"{text!r} is not <claim>=<value>:<role or group>@<tenant>.")
+        return cls(claim, value, goal, tenant)
+
+    @classmethod
+    def of_role(cls, text: str) -> Mapped:
+        """An entry of ``ASSENT_OIDC_ROLES``."""
+        mapped = cls.parse(text)
+        if mapped.goal not in Role.values:
+            raise ValueError(f"ASSENT_OIDC_ROLES: {mapped.goal!r} is no role.")
+        return mapped
 
     def fits(self, claims: Claims) -> bool:
         claimed = claims.get(self.claim)
         return self.value in claimed if isinstance(claimed, list) else claimed == self.value
 
 
-def apply_roles(person: User, claims: Claims) -> None:
+def apply_claims(person: User, claims: Claims) -> None:
+    """Keep the roles and groups of a person in step with the claims of their sign-in."""
+    _apply_roles(person, claims)
+    _apply_groups(person, claims)
+
+
+def _apply_roles(person: User, claims: Claims) -> None:
     """Give and take the roles that ``ASSENT_OIDC_ROLES`` names; without it nothing changes."""
-    mapped = [Mapped.parse(text) for text in settings.OIDC_ROLES]
+    mapped = [Mapped.of_role(text) for text in settings.OIDC_ROLES]
     known = set(Tenant.objects.values_list("slug", flat=True))
-    every = {(each.tenant, each.role) for each in mapped if each.tenant in known}
-    given = {(each.tenant, each.role) for each in mapped if each.fits(claims)} & every
+    every = {(each.tenant, each.goal) for each in mapped if each.tenant in known}
+    given = {(each.tenant, each.goal) for each in mapped if each.fits(claims)} & every
     for tenant, role in sorted(given):
         accounts.give_role(person, tenant, role, by=COMPANY, via=Surface.WEB)
     for tenant, role in sorted(every - given):
         accounts.take_role(person, tenant, role, by=COMPANY, via=Surface.WEB)
+
+
+def _apply_groups(person: User, claims: Claims) -> None:
+    """Have them in the groups that ``ASSENT_OIDC_GROUPS`` names for their claims, and no others.
+
+    A membership that operators made stays. A group that does not exist is made by nobody here.
+    """
+    for (tenant, name), entries in _groups_by_claims().items():
+        group = Group.objects.filter(tenant=tenant, name=name).first()
+        if group is None:
+            logger.warning("ASSENT_OIDC_GROUPS names %s@%s, which does not exist", name, tenant)
+            continue
+        fitting = [each for each in entries if each.fits(claims)]
+        first = (fitting or entries)[0]
+        groups.keep_in_step(
+            group,
+            principal_of(person),
+            belongs=bool(fitting),
+            claim=f"{first.claim}={first.value}",
+            by=COMPANY,
+            via=Surface.WEB,
+        )
+
+
+def unknown_groups(tenant: str) -> list[str]:
+    """Groups of ``ASSENT_OIDC_GROUPS`` that this tenant does not have: nobody gets into them."""
+    named = {name for of, name in _groups_by_claims() if of == tenant}
+    return sorted(named - {*Group.objects.filter(tenant=tenant).values_list("name", flat=True)})
+
+
+def _groups_by_claims() -> dict[tuple[str, str], list[Mapped]]:
+    entries: dict[tuple[str, str], list[Mapped]] = {}
+    for each in map(Mapped.parse, settings.OIDC_GROUPS):
+        entries.setdefault((each.tenant, each.goal), []).append(each)
+    return entries

@@ -2,7 +2,8 @@
 
 Whoever is in a group signs only while they are an approver of the tenant as well: a group gives no
 right, it says whose signature a rule asks for. Taking somebody out holds at once; adding somebody,
-or for longer, takes two operators.
+or for longer, takes two operators. A directory of people, as sign-in with the company reads it,
+keeps its own members by itself.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
 from django.db.models.functions import Now
 from django.db.transaction import atomic
+from django.utils import timezone
 
 from ledger import seals
 from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
@@ -73,14 +76,7 @@ def add(
         raise InvalidRequest(Sentence("It ends before it starts."))
     if GroupMember.objects.filter(group=group, person=str(person), removed_at=None).exists():
         raise NotPossible(Sentence("{name} is in it already.", name=person.display_name))
-    after = {
-        "person": str(person),
-        "person_name": person.display_name,
-        "starts_at": starts_at.isoformat(),
-        "ends_at": ends_at.isoformat() if ends_at else "",
-        "in_place_of": str(in_place_of) if in_place_of else "",
-        "in_place_of_name": in_place_of.display_name if in_place_of else "",
-    }
+    after = _entry(person, starts_at, ends_at, in_place_of)
     with atomic():
         _lock(group.tenant)
         if by.is_system:
@@ -103,21 +99,53 @@ def remove(member: GroupMember, *, by: Principal, via: Surface) -> None:
     refuse_agents(by)
     with atomic():
         _lock(member.group.tenant)
-        rows = GroupMember.objects.filter(pk=member.pk, removed_at=None)
-        if not rows.update(removed_at=Now()):
-            raise NotFound()
-        details = {"person": member.person, "person_name": member.person_name}
-        _record_event(
-            member.group.tenant,
-            member.group.name,
-            ChangeKind.GROUP_MEMBER_REMOVED,
-            by,
-            via,
-            **details,
-        )
+        _leave(member, by, via)
 
 
-def _join(group: Group, after: dict[str, Any], by: Principal, via: Surface, **asker: str) -> None:
+def keep_in_step(
+    group: Group, person: Principal, *, belongs: bool, claim: str, by: Principal, via: Surface
+) -> None:
+    """Have somebody in the group while ``by``, a directory of people, says so with this claim.
+
+    Ends only what ``by`` began: a membership that operators made stays as it is.
+    """
+    refuse_agents(person)
+    with atomic():
+        _lock(group.tenant)
+        rows = GroupMember.objects.filter(group=group, person=str(person), removed_at=None)
+        member = rows.filter(Q(ends_at=None) | Q(ends_at__gt=Now())).first()
+        if belongs and member is None:
+            _join(group, _entry(person, timezone.now()), by, via, claim=claim)
+        elif not belongs and member is not None and member.added_by == str(by):
+            _leave(member, by, via, claim=claim)
+
+
+def _leave(member: GroupMember, by: Principal, via: Surface, **details: str) -> None:
+    rows = GroupMember.objects.filter(pk=member.pk, removed_at=None)
+    if not rows.update(removed_at=Now()):
+        raise NotFound()
+    of, details = member.group, {**details, "person_name": member.person_name}
+    kind = ChangeKind.GROUP_MEMBER_REMOVED
+    _record_event(of.tenant, of.name, kind, by, via, person=member.person, **details)
+
+
+def _entry(
+    person: Principal,
+    starts_at: datetime,
+    ends_at: datetime | None = None,
+    in_place_of: Principal | None = None,
+) -> dict[str, str]:
+    return {
+        "person": str(person),
+        "person_name": person.display_name,
+        "starts_at": starts_at.isoformat(),
+        "ends_at": ends_at.isoformat() if ends_at else "",
+        "in_place_of": str(in_place_of) if in_place_of else "",
+        "in_place_of_name": in_place_of.display_name if in_place_of else "",
+    }
+
+
+def _join(group: Group, after: dict[str, Any], by: Principal, via: Surface, **told: str) -> None:
     # One whose time is over makes room for their next one.
     over = GroupMember.objects.filter(group=group, person=after["person"], ends_at__lte=Now())
     over.filter(removed_at=None).update(removed_at=Now())
@@ -137,7 +165,7 @@ def _join(group: Group, after: dict[str, Any], by: Principal, via: Surface, **as
         **after,
         "starts_at": seals.as_text(row.starts_at),
         "ends_at": seals.as_text(row.ends_at),
-        **asker,
+        **told,
     }
     _record_event(group.tenant, group.name, ChangeKind.GROUP_MEMBER_ADDED, by, via, **details)
 

@@ -20,18 +20,26 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
+from django.utils import timezone
 from jwt.algorithms import RSAAlgorithm
 
 from approvals.http.middleware import roles_of
 from approvals.models import CompanyIdentity, LinkPurpose
-from approvals.people import company_sign_in
+from approvals.people import company_sign_in, principal_of
 from approvals.people.sign_in import links, second_steps
-from ledger.models import Event
+from ledger.errors import NotAllowed
+from ledger.models import Event, Group
+from ledger.principals import Surface, system
+from ledger.proof.audit import verification
+from ledger.sign_off import groups
+from ledger.transactions import coordinator
 from tests.approvals.test_second_steps import code_of
 from tests.conftest import signed_in
+from tests.rules.conftest import activated, olga, otto  # noqa: F401
 
 pytestmark = pytest.mark.django_db
 CALLBACK = "http://localhost:8000/sign-in/company/callback"
+SERVER = system("command", "olga on the server")
 KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
@@ -302,9 +310,130 @@ def test_roles_come_from_claims_only_where_the_settings_say_so(provider, nina, s
     assert {event.principal for event in given} == {"system:company"}
 
 
-def test_a_mapping_that_cannot_be_read_is_refused():
-    with pytest.raises(ValueError, match="is not <claim>=<value>:<role>@<tenant>"):
-        company_sign_in.Mapped.parse("groups=keepers:king@acme")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("groups=keepers:king@acme", "'king' is no role"),
+        ("keepers:operator@acme", "is not <claim>=<value>:<role or group>@<tenant>"),
+    ],
+)
+def test_a_mapping_that_cannot_be_read_is_refused(text, why):
+    with pytest.raises(ValueError, match=why):
+        company_sign_in.Mapped.of_role(text)
+
+
+# --- groups whose signature rules ask for --------------------------------------------------------
+
+
+@pytest.fixture
+def finance(acme, settings):
+    settings.OIDC_GROUPS = ["groups=money:finance@acme", "role=cfo:finance@acme"]
+    return groups.make("acme", "finance", by=SERVER, via=Surface.COMMAND)
+
+
+def joined(group, person, by=SERVER):
+    since = timezone.now()
+    span = {"starts_at": since, "ends_at": None, "in_place_of": None}
+    return groups.add(group, principal_of(person), **span, by=by, via=Surface.COMMAND)
+
+
+def is_member(person) -> bool:
+    return "finance" in groups.groups_of("acme", str(principal_of(person)))
+
+
+def test_who_has_the_claim_is_in_the_group_until_they_sign_in_without_it(
+    provider, nina, finance, as_olga
+):
+    provider.claims |= {"groups": ["money", "staff"]}
+    go(provider, Client())
+    go(provider, Client())
+    assert is_member(nina)
+    page = as_olga.get("/settings/rules/acme/groups/").content.decode()
+    assert "by their sign-in with Example Inc." in page
+    assert "At their next sign-in with Example Inc. they join again" in page
+
+    provider.claims |= {"groups": ["staff"]}
+    signed_in(nina).get("/")
+    assert is_member(nina)
+    go(provider, Client())
+
+    assert not is_member(nina)
+    told = [
+        (event.kind, event.principal, event.via, json.loads(event.details)["claim"])
+        for event in Event.objects.filter(kind__startswith="group_member_").order_by("seq")
+    ]
+    assert told == [
+        ("group_member_added", "system:company", "web", "groups=money"),
+        ("group_member_removed", "system:company", "web", "groups=money"),
+    ]
+    verification.verify()
+
+
+def test_a_membership_made_by_hand_is_not_ended_by_a_claim_that_is_missing(provider, nina, finance):
+    joined(finance, nina)
+
+    go(provider, Client())
+
+    assert is_member(nina)
+    assert not Event.objects.filter(kind="group_member_removed").exists()
+
+
+def test_one_of_two_claims_is_enough_and_a_member_who_was_removed_comes_back(
+    provider, nina, finance
+):
+    provider.claims |= {"role": "cfo"}
+    go(provider, Client())
+    groups.remove(finance.members.get(), by=SERVER, via=Surface.COMMAND)
+    assert not is_member(nina)
+
+    go(provider, Client())
+
+    assert is_member(nina)
+
+
+def test_a_group_that_does_not_exist_is_named_on_its_page_and_keeps_nobody_out(
+    provider, nina, finance, settings, as_olga, caplog
+):
+    caplog.set_level("WARNING", logger="approvals.people.company_sign_in")
+    settings.OIDC_GROUPS = ["groups=money:nobody@acme", "groups=money:finance@acme"]
+    provider.claims |= {"groups": "money"}
+
+    go(provider, client := Client())
+
+    assert is_in(client)
+    assert is_member(nina)
+    assert "nobody@acme, which does not exist" in caplog.text
+    page = as_olga.get("/settings/rules/acme/groups/").content.decode()
+    assert "names groups that do not exist: <bdi>nobody</bdi>" in page
+    assert not Group.objects.filter(name="nobody").exists()
+
+
+def test_an_approval_by_a_member_of_the_company_fills_the_seat_and_proves_itself(
+    request, provider, nina, finance, a_transaction
+):
+    activate = request.getfixturevalue("activated")
+    activate({"when": {"tool": "pay"}, "then": {"verdict": "ask", "seats": {"finance": 1}}})
+    provider.claims |= {"groups": ["money"]}
+    go(provider, Client())
+    row = a_transaction("pay")
+
+    coordinator.approve(row.pk, digest=row.intent_digest, by=principal_of(nina), via=Surface.WEB)
+
+    row.refresh_from_db()
+    assert row.state == "approved"
+    verification.verify()
+
+
+def test_an_agent_is_never_kept_in_a_group(finance, helpdesk):
+    with pytest.raises(NotAllowed):
+        groups.keep_in_step(
+            finance,
+            helpdesk.principal,
+            belongs=True,
+            claim="groups=money",
+            by=company_sign_in.COMPANY,
+            via=Surface.WEB,
+        )
 
 
 def test_without_a_provider_there_is_no_such_sign_in(db):

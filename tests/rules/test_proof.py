@@ -139,6 +139,14 @@ def member_invented(rows: dict[str, Transaction]) -> str:
     return f"event {event.pk}"
 
 
+def member_added_by_one_alone(rows: dict[str, Transaction]) -> str:
+    event = Event.objects.get(kind="group_member_added")
+    says = {name: value for name, value in json.loads(event.details).items() if name != "asked_by"}
+    forge("UPDATE ledger_event SET details = %s WHERE id = %s", second.canonical(says), event.pk)
+    reseal(event.subject)
+    return f"event {Event.objects.get(subject=rows['finance'].pk, kind='approved').pk}"
+
+
 def member_taken_from_the_events(rows: dict[str, Transaction]) -> str:
     forge("DELETE FROM ledger_event WHERE kind = %s", "group_member_added")
     return f"event {Event.objects.get(subject=rows['finance'].pk, kind='approved').pk}"
@@ -175,6 +183,7 @@ TAMPERINGS = {
     "a set that could not be read": terms_of("two", unreadable=True, rules=[]),
     "a rule": rule_invented,
     "a member": member_invented,
+    "a member whom one operator added": member_added_by_one_alone,
     "a member who was never added": member_taken_from_the_events,
     "the group of a vote": vote_in_no_group,
     "an approval that was not typed": vote_that_was_not_typed,

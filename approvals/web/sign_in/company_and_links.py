@@ -115,7 +115,7 @@ def _did(
     person = company_sign_in.person_of(claims)
     if person is None:
         raise CompanyRefused("nobody connected this identity with an account")
-    company_sign_in.apply_roles(person, claims)
+    company_sign_in.apply_claims(person, claims)
     return authentication.after_first_step(request, person, kept["next"])
 
 
@@ -144,7 +144,7 @@ def _joined(request: HttpRequest, token: str, claims: company_sign_in.Claims) ->
         use_link(link)
         company_sign_in.connect(person, claims)
         _welcome(link)
-    company_sign_in.apply_roles(person, claims)
+    company_sign_in.apply_claims(person, claims)
     return authentication.enter(request, person)
 
 

@@ -81,9 +81,9 @@ class RuleSets:
                 continue
             at = _microseconds(link.at)
             if link.kind == ChangeKind.GROUP_MEMBER_ADDED:
-                ends_at = link.says["ends_at"]
+                ends_at = int(link.says["ends_at"] or FOREVER)
                 times.append(
-                    [max(int(link.says["starts_at"]), at), int(ends_at) if ends_at else FOREVER]
+                    [max(int(link.says["starts_at"]), at), ends_at if _is_by_two(link) else 0]
                 )
             elif link.kind == ChangeKind.GROUP_MEMBER_REMOVED and times:
                 times[-1][1] = min(times[-1][1], at)
@@ -103,6 +103,12 @@ class RuleSets:
 
 def _microseconds(at: datetime) -> int:
     return int(seals.as_text(at))
+
+
+def _is_by_two(added: Link) -> bool:
+    """True if no operator made somebody a member alone: two did, or the server, or the company."""
+    asked_by = added.says.get("asked_by")
+    return added.principal.startswith("system:") or asked_by not in (None, added.principal)
 
 
 def _rules_in(link: Link, number: int) -> Rules | None:

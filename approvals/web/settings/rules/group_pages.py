@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.contrib.auth.models import User
@@ -19,7 +20,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST
 
 from approvals.models import Role
-from approvals.people import name_of, principal_of
+from approvals.people import company_sign_in, name_of, principal_of
 from approvals.presentation import refusal_in_words
 from approvals.web.settings.operators import origin_of
 from approvals.web.settings.rules.rulebook import Rulebook, kept, readable
@@ -187,5 +188,8 @@ def _page(
         for group in rows.prefetch_related(Prefetch("members", lasting))
     ]
     context = {"book": book, "groups": shown, "form": form or GroupForm()}
+    # Members by the sign-in with the company, and groups that it names and nobody has made.
+    context |= {"by_company": str(company_sign_in.COMPANY), "company": settings.OIDC_NAME}
+    context["unknown"] = company_sign_in.unknown_groups(book.tenant.pk)
     has_errors = bool(form or member_form)
     return render(request, "settings/groups.html", context, status=422 if has_errors else 200)
