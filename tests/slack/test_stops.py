@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from approvals.models import Membership, SlackMessage
+from approvals.slack.api import slack_apps
+from approvals.slack.interactions import stops
+from approvals.slack.interactions.command_queue import Claim
+from approvals.slack.interactions.commands import Click, Source
 from approvals.slack.messages import channel
+from approvals.slack.rendering import ButtonValue, modals
 from ledger.models import Brake, Delivery, Event
 from ledger.principals import Surface
 from ledger.sign_off import brakes
@@ -227,4 +234,20 @@ def test_a_stop_that_is_sent_again_stops_once(slack, posted, form, slack_alice):
     slack.retry(done)
     settle()
 
+    assert Brake.objects.count() == 1
+
+
+def test_an_attempt_after_one_that_was_cut_off_stops_nothing_twice(
+    team, workspace, slack_olga, helpdesk
+):
+    source = Source([slack_apps()[0].fingerprint], team.id, slack_olga.id, home_team=team.id)
+    chosen = {"selected_option": {"value": modals.key_of(Scope("acme", HELPDESK))}}
+    lasting, why = {"selected_option": {"value": "900"}}, {"value": WHY}
+    inputs = {"what": {"answer": chosen}, "lasts": {"answer": lasting}, "why": {"answer": why}}
+    button = ButtonValue("stop", "helpdesk", "", team.id, 0)
+    first = Claim(Click(source=source, button=button, inputs=inputs), 1, timezone.now())
+
+    told = [stops.act(first), stops.act(replace(first, tries=2))]
+
+    assert told == ["agent helpdesk: Stopped: nothing of it begins any more."] * 2
     assert Brake.objects.count() == 1

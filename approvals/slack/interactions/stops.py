@@ -35,7 +35,7 @@ from ledger.sign_off.brakes import Scope
 from ledger.tools import last_named
 
 VERBS = frozenset({"stop", "lift"})
-MOST_AGENTS = 80  # a list of Slack has a hundred
+MOST_AGENTS = 80  # so that their tenants have a place in the list, too
 
 
 def form(button: ButtonValue, source: Source) -> View:
@@ -50,7 +50,7 @@ def form(button: ButtonValue, source: Source) -> View:
     tenants = {scope.tenant for scope in scopes if scope.tenant}
     choices = [
         (modals.key_of(scope), scope_in_words(scope), scope.tenant if len(tenants) > 1 else "")
-        for scope in scopes
+        for scope in scopes[: modals.MOST_OPTIONS]
     ]
     value = ModalValue(button, source.channel, source.ts)
     spans = [(key, str(label)) for key, label in SPANS.items()]
