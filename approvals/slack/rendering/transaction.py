@@ -69,6 +69,9 @@ from ledger.models import Transaction
 from ledger.states import FINAL, State
 from ledger.tools import is_for_agent, tool_of, why_held
 
+# Nothing is to be stopped any more.
+ENDING = FINAL | {State.ROLLING_BACK}
+
 
 def content(row: Transaction, detail: Detail) -> Iterator[Block]:
     """Everything but the buttons."""
@@ -88,7 +91,7 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
     What is stopped cannot be approved.
     """
     url = desk_link("transaction", row.pk)
-    if row.state in FINAL:
+    if row.state in ENDING:
         return ActionsBlock(elements=[open_button(url)])
     halt = stop.button(message.workspace.team_id, str(row.pk), message.pk)
     if row.state != State.PREPARED:
