@@ -99,6 +99,13 @@ def signers(row: Transaction) -> frozenset[str] | None:
     return frozenset(person for person, own in of_person.items() if can_fill(row, own))
 
 
+def groups_of_nobody(row: Transaction) -> list[str]:
+    """The groups that have to sign yet and have no member."""
+    waiting = {name for name in row.open_seats or () if name}
+    members = groups.members_of(row.tenant, waiting) if waiting else {}
+    return sorted(name for name in waiting if not members[name])
+
+
 def _voters(row: Transaction, approvals: Collection[Decision]) -> list[frozenset[str]]:
     """The seats that each approval may fill."""
     terms, sealed = terms_of(row), _sealed(row) if approvals else {}

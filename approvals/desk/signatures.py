@@ -32,6 +32,7 @@ class Signatures:
     missing: int
     others: str = ""  # the candidates but the viewer, in a phrase
     seats: tuple[seats.Seat, ...] = ()  # where rules ask for groups
+    of_nobody: tuple[str, ...] = ()  # groups whose seats are open and that have no member
     why: str = ""  # who signs by the rules, and because of which
 
     @property
@@ -64,6 +65,7 @@ def signatures_of(row: Transaction, viewer: str = "") -> Signatures:
         missing,
         others,
         tuple(seats.seats_of(row)),
+        tuple(seats.groups_of_nobody(row)) if is_open else (),
         why_signed(row),
     )
 

@@ -116,6 +116,14 @@ def test_a_group_of_nobody_says_so(as_alice, activated, acme, olga, refund):
     assert "Waiting for finance" in page
 
 
+def test_a_second_group_of_nobody_says_so(as_alice, activated, acme, olga, finance, refund):
+    groups.make("acme", "legal", by=olga, via="web")
+    activated(asks(seats={"finance": 1, "legal": 1}))
+    page = as_alice.get(f"/transactions/{refund().pk}/").content.decode()
+
+    assert "Nobody is in legal; an operator can add somebody." in page
+
+
 def test_the_list_and_the_page_let_the_same_people_decide(
     alice_user, bob_user, activated, finance, a_transaction, a_payment
 ):
