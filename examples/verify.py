@@ -16,6 +16,7 @@ import hashlib
 import json
 import sys
 import time
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -691,6 +692,9 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
             if kind == "passed_on":  # people decide from here on, and only they count
                 passed_on = True
                 approvals = [one for one in approvals if one["principal"].startswith("user:")]
+        is_renewed = number > 1 and "terms" in says(event).get("sets", {})
+        if is_renewed and not are_at_least(terms, terms_after(events[: number - 1])):
+            yield f"{name}: it asks for less than before."
         if kind in AFTER_A_CLAIM and not was_claimed:
             yield f"{name}: {kind}, and nothing was ever carried out."
         was_claimed = was_claimed or kind == "claimed"
@@ -817,6 +821,12 @@ def terms_after(events: list[Record]) -> Record:
     return {"seats": {group: quorum}} if group else {}
 
 
+def are_at_least(new: Record, before: Record) -> bool:
+    """No later terms are looser than those before, nor of another contract."""
+    same = all(new.get(p) == before.get(p, parts_of(before)) for p in ("contract", "floor"))
+    return same and joined(parts_of(new), before) == joined(parts_of(new), {})
+
+
 def required_by(terms: Record) -> str:
     seats = set(terms.get("seats", {}))
     if not seats:
@@ -939,7 +949,7 @@ def compared(fact: str, operator: str, wanted: Any, row: Record) -> bool | None:
             return compared_number(value, operator, wanted)
         if value is None or isinstance(value, dict | list):
             return None
-        text = str(value).lower() if isinstance(value, bool) else str(value)
+        text = as_compared(value)
         if text not in wanted and folded(text) in map(folded, wanted):
             return None
         return (text in wanted) is (operator == "is")
@@ -956,7 +966,20 @@ def compared(fact: str, operator: str, wanted: Any, row: Record) -> bool | None:
 
 
 def folded(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    """Without differences of case, white space, width, and of how a number is written."""
+    text = " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
+    try:
+        return str(Decimal(text).normalize() + 0)
+    except ArithmeticError:
+        return text
+
+
+def as_compared(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{Decimal(str(value)).normalize() + 0:f}"
+    return str(value)
 
 
 def compared_number(value: Any, operator: str, wanted: str) -> bool | None:
@@ -1162,6 +1185,7 @@ def document_faults(
 ACCOUNTS = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 TOLERANCE_US = 60_000_000
 BRAKE_TOLERANCE_US = 5 * 10**6
+BEGINNINGS = frozenset({"claimed", "handed_over", "permit_issued"})
 NO_RIGHTS: Record = {"is_active": False, "is_staff": False, "is_superuser": False, "roles": []}
 FLAGS = {
     "user_created": ("is_active", True),
@@ -1236,6 +1260,7 @@ class Stops:
     def __init__(self) -> None:
         self.brakes: list[list[Record]] = []
         self.moved: list[tuple[Record, Record, int]] = []
+        self.begun: list[tuple[Record, Record]] = []
 
     def read(self, history: History) -> None:
         events = history.events
@@ -1244,6 +1269,7 @@ class Stops:
         if history.family != "transaction" or not history.rows:
             return
         row = history.rows[0]
+        self.begun += [(row, event) for event in events if event["kind"] in BEGINNINGS]
         first = deadline_as_prepared(str(row["expires_at"]), events)
         self.moved += [
             (row, event, moved_us(first, event))
@@ -1252,6 +1278,11 @@ class Stops:
         ]
 
     def faults(self) -> Iterator[str]:
+        for row, event in self.begun:
+            at = int(event["at"])
+            for begin, end in map(span_of, filter(lambda one: is_over(one, row), self.brakes)):
+                if begin + BRAKE_TOLERANCE_US < at <= end:
+                    yield f"event {event['id']} of transaction {row['id']}: begun under a brake."
         for row, event, moved in self.moved:
             if moved > self.stopped_us(row, int(event["at"])) + BRAKE_TOLERANCE_US:
                 yield (

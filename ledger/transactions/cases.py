@@ -90,9 +90,11 @@ def _groups_for(row: Transaction, decider: Principal) -> dict[str, str]:
 
 
 def look_at_one(transaction_id: UUID, by: Principal) -> Case | None:
-    """The same of one; its deadline is moved first, where it has passed under a brake."""
+    """The same of one; its deadline is moved first, where a brake stopped it and time counts: it
+    has passed, or others may sign once so much has."""
     case = look_at({transaction_id: by}).get(transaction_id)
-    if case is None and is_put_off(transaction_id):
+    time_counts = case is None or bool((case.row.terms or {}).get("widen"))
+    if time_counts and is_put_off(transaction_id):
         return look_at({transaction_id: by}).get(transaction_id)
     return case
 

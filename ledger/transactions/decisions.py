@@ -146,6 +146,8 @@ def _possible(cases: Mapping[UUID, Case], votes: Mapping[UUID, Ballot]) -> Itera
     for pk, case in cases.items():
         if case.row.tenant != votes[pk].by.tenant or not case.has_active_rules:
             continue
+        if terms_from(case.row.terms or {}).widen:  # time may have to be counted first
+            continue
         with suppress(LedgerError):
             check_reason(votes[pk].reason)
             yield _judge(case, votes[pk])

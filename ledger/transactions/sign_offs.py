@@ -187,6 +187,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         if link.kind in NEEDS_SIGN_OFF and not votes.is_enough(valid, terms, links):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{_name_of(link)}: {fault}" for fault in faults)
+    yield from _renewal_faults(links)
     yield from _settlement_faults(row, links)
     yield from deadlines.deadline_faults(row, links)
 
@@ -300,6 +301,22 @@ def terms_faults(row: Any, judge: Judge) -> Iterator[str]:
         judgement = judge(row.tenant, number, facts_of(row), base)
         if list(judgement.matched) != row.terms.get("rules") or not terms.covers(judgement.terms):
             yield f"transaction {row.id}: its terms are not what rules {number} make of it."
+
+
+def _renewal_faults(links: Sequence[Link]) -> Iterator[str]:
+    """Check that no later terms are looser than those before, nor of another contract."""
+    for number, link in enumerate(links[1:], 1):
+        new = votes.sealed_terms([link])
+        if new is not None and not _are_at_least(new, links[:number]):
+            yield f"{_name_of(link)}: it asks for less than before."
+
+
+def _are_at_least(new: Mapping[str, Any], before: Sequence[Link]) -> bool:
+    asked = votes.asked_by(before)
+    contract = {"contract": asked.as_json(), "floor": asked.as_json()}
+    sealed = votes.sealed_terms(before) or contract
+    is_same = all(new.get(part) == sealed.get(part) for part in contract)
+    return is_same and terms_from(new).covers(asked)
 
 
 def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:

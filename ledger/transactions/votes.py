@@ -151,12 +151,21 @@ def may_pass_on(principal: str, required_approver: str) -> bool:
     return is_agent and may_sign_off(principal, required_approver)
 
 
-def asked_by(links: Sequence[Link]) -> Terms:
-    """The terms after these events: those that rules made last, or else the contract's."""
+def sealed_terms(links: Sequence[Link]) -> dict[str, Any] | None:
+    """The terms that the last of these events set which did, in full."""
     for link in reversed(links):
         sets = link.says.get("sets", {})
-        if isinstance(sets, dict) and "terms" in sets:
-            return terms_from(json.loads(sets["terms"]))
+        if isinstance(sets, dict) and sets.get("terms", "null") != "null":
+            terms: dict[str, Any] = json.loads(sets["terms"])
+            return terms
+    return None
+
+
+def asked_by(links: Sequence[Link]) -> Terms:
+    """The terms after these events: those that rules made last, or else the contract's."""
+    sealed = sealed_terms(links)
+    if sealed is not None:
+        return terms_from(sealed)
     first = links[0].says
     quorum = first.get("quorum")
     if not isinstance(quorum, int) or first.get("required_approver") not in KINDS:

@@ -325,3 +325,18 @@ def test_rules_and_brakes_on_one_transaction(
 
     assert now(row).state == State.COMMITTED
     assert faults_of_both() == ([], [])
+
+
+def test_what_began_under_a_brake_that_a_writer_lifted_is_noticed_by_both(approved, stop):
+    row, brake = approved(), stop("acme")
+    stood(brake, 600)
+    forge(
+        "UPDATE ledger_brake SET lifted_at = clock_timestamp(), lifted_by = 'user:1' WHERE id = %s",
+        brake.pk,
+    )
+    execution.commit(row.pk)
+    assert now(row).state == State.COMMITTED
+
+    ours, theirs = faults_of_both()
+    assert any(str(row.pk) in fault and "under a brake" in fault for fault in ours), ours
+    assert any(str(row.pk) in fault and "under a brake" in fault for fault in theirs), theirs

@@ -147,7 +147,8 @@ def test_the_command_puts_lists_and_lifts(helpdesk):
     call_command("brake", "lift", str(brake.pk), stdout=out)
     assert not Brake.objects.standing().exists()
 
-    for wrong in (["lift", "0"], ["put", "--tenant", "nowhere", "--why", WHY]):
+    unknown = ["put", "--tenant", "acme", "--tool", "refnud", "--why", WHY]
+    for wrong in (["lift", "0"], ["put", "--tenant", "nowhere", "--why", WHY], unknown):
         with pytest.raises(CommandError):
             call_command("brake", *wrong)
 

@@ -10,7 +10,7 @@ from ledger.events import four_eyes
 from ledger.models import RuleSet, RuleSetState, Tenant
 from ledger.proof.audit import verification
 from ledger.sign_off import rules
-from ledger.sign_off.rules import sets
+from ledger.sign_off.rules import loosened, read, sets
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
@@ -120,3 +120,13 @@ def test_what_passed_by_a_rule_waits_for_people_once_the_rule_is_gone(
     assert (row.state, row.required_approver) == (State.PREPARED, "HUMAN")
     coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
     verification.verify()
+
+
+def test_dropping_a_condition_of_a_rule_that_widens_loosens():
+    """What was not known did not widen; without the condition everything does."""
+    then = {"verdict": "ask", "seats": {"finance": 1}}
+    then["widen"] = {"after_minutes": 1, "to": "approvers"}
+    before = [{"when": {"tool": "refund", "amount": {"at_least": "5 EUR"}}, "then": then}]
+    after = [{"when": {"tool": "refund"}, "then": then}]
+
+    assert loosened(read(1, before).rules, read(2, after).rules) == ["-1"]

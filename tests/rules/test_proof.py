@@ -10,14 +10,18 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.utils import timezone
 
 from examples import verify as second
-from ledger import execution
+from ledger import execution, states
+from ledger.errors import LedgerError
 from ledger.events import four_eyes
-from ledger.models import Event, Transaction
+from ledger.models import Event, GroupMember, RuleSet, Transaction
+from ledger.principals import POLICY, system
 from ledger.proof.audit import decision_records, exports, verification
 from ledger.proof.audit.verification import Broken
 from ledger.proof.log import checkpoints
-from ledger.sign_off import groups
+from ledger.sign_off import groups, rules
+from ledger.sign_off.rules import read, sets
 from ledger.transactions import coordinator
+from ledger.transactions.transitions import advance
 from ledger.workers import sweeper
 from tests.forgery import forge, reseal
 from tests.ledger.test_log_witness import LOG
@@ -214,3 +218,73 @@ def test_a_worker_does_not_begin_what_the_rules_do_not_allow(activated, a_transa
         "rolling_back",
         True,
     )
+
+
+def test_terms_renewed_to_nothing_are_not_carried_out(activated, a_transaction, the_world):
+    """As the application's role can: one appended event, and the columns of the row."""
+    activated(LARGE_TAKE_TWO)
+    row = a_transaction("refund", order="x", amount="500")
+    terms = {"set": 1, "rules": [], "contract": {}, "floor": {}}
+    columns = {"terms": terms, "required_approver": "NONE", "quorum": 1}
+    advance(row.pk, states.RENEW_TERMS, by=POLICY, via="system", **columns)
+    coordinator.approve_by_policy(row.pk, row.intent_digest, terms)  # as the sweeper does
+
+    execution.commit(row.pk)
+
+    checkpoints.make()
+    ours, theirs = faults_of_both()
+    assert (the_world.effects, bool(ours), bool(theirs)) == ({}, True, True)
+
+
+def test_terms_that_were_renewed_never_lose_what_was_asked(activated, a_transaction):
+    activated(LARGE_TAKE_TWO)
+    row = a_transaction("refund", order="before", amount="1500")
+    activated(SMALL_PASS)
+    sweeper.renew_terms()
+    row.refresh_from_db()
+    assert row.terms["seats"] == {"approvers": 2}
+    terms_of("row", seats={"approvers": 1})({"row": row})  # and the chain is whole again
+
+    ours, theirs = faults_of_both()
+    assert (bool(ours), bool(theirs)) == (True, True)
+
+
+def test_a_writer_does_not_slip_a_rule_into_what_one_operator_activates(
+    activated, acme, olga, a_transaction, the_world
+):
+    """The rows of sets are not sealed: neither what is activated, nor what it is compared with."""
+    activated({"when": {"tool": "refund"}, "then": "ask"})
+    seen = [{"when": {"tool": "refund"}, "then": "ask"}, LARGE_TAKE_TWO]  # tightens
+    draft = sets.edit("acme", seen, seen="", by=olga)
+    slipped = read(0, [SMALL_PASS]).rules[0].as_json()
+    RuleSet.objects.filter(number=1).update(rules=[slipped])
+    RuleSet.objects.filter(pk=draft.pk).update(rules=[slipped])
+
+    try:
+        rules.activate("acme", seen=draft.sha256, by=olga, via="web")
+    except LedgerError:
+        return
+    row = a_transaction("refund", order="small", amount="12")
+    execution.commit(row.pk)
+    checkpoints.make()
+    ours, theirs = faults_of_both()
+    assert (the_world.effects, bool(ours), bool(theirs)) == ({}, True, True)
+
+
+def test_the_row_of_the_active_set_is_compared_with_its_event(activated):
+    activated(LARGE_TAKE_TWO)
+    RuleSet.objects.update(rules=[])  # what people are shown, and what loosening is measured by
+    assert faults_of_both()[0]
+
+
+def test_a_member_that_nobody_added_is_found_before_they_sign(acme, alice):
+    by = system("command", "Olga on the server")
+    finance = groups.make("acme", "finance", by=by, via="command")
+    GroupMember.objects.create(
+        group=finance,
+        person=str(alice),
+        person_name="Alice",
+        starts_at=timezone.now(),
+        added_by="user:9",
+    )
+    assert faults_of_both()[0]

@@ -22,6 +22,7 @@ from ledger.sign_off.rules import Base, Facts, RulesRefused, Terms, read, senten
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
+from tests.brakes.test_clocks import stood
 from tests.forgery import forge, reseal, reseal_row
 from tests.rules.test_items import counts
 from tests.rules.test_proof import faults_of_both
@@ -249,3 +250,20 @@ def test_the_sentence_says_who_signs_later():
     assert str(sentences.sentence_of(rule)) == (
         "refund: signed by 1 of finance, or after 2 hours any manager"
     )
+
+
+def test_time_under_a_brake_does_not_count_before_the_sweeper_was_there(
+    activated, member, refund, alice, bob, olga
+):
+    activated(of_finance())
+    member("finance", bob)
+    row = refund()
+    brake = brakes.put(Scope("acme"), "why", by=olga, via="web").brake
+    brakes.lift(brake.pk, by=olga, via="web")
+    waits_since(row, 130)
+    stood(brake, 7200, 1)  # so it has waited for ten minutes of 120
+
+    with pytest.raises(NotAllowed, match="It waits for finance"):
+        approve(row, alice)
+    votes = {row.pk: {"digest": row.intent_digest, "by": alice, "via": "web"}}
+    assert coordinator.approve_all(votes) == []

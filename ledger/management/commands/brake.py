@@ -11,10 +11,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ledger.errors import LedgerError
 from ledger.events import command_principal
-from ledger.models import Agent, Brake, Tenant
+from ledger.models import Agent, Brake, Tenant, Transaction
 from ledger.principals import Principal, Surface
 from ledger.sign_off import brakes
 from ledger.sign_off.brakes import Scope
+from ledger.tools import tools_of
 
 
 class Command(BaseCommand):
@@ -48,6 +49,8 @@ class Command(BaseCommand):
         slug = Principal.parse(agent).slug
         if agent and not Agent.objects.filter(tenant=tenant, slug=slug).exists():
             raise CommandError(f"There is no {agent} in the tenant {tenant or '(none)'}.")
+        if tool and not _is_known(tool, tenant):
+            raise CommandError(f"There is no tool {tool} in {tenant or 'any tenant'}.")
         lasts = None if minutes is None else timedelta(minutes=minutes)
         origin: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
         done = brakes.put(Scope(tenant, agent, tool), why, lasts=lasts, **origin)
@@ -65,6 +68,13 @@ class Command(BaseCommand):
     def _list(self, **_: Any) -> None:
         for brake in Brake.objects.uncounted().standing().order_by("pk"):
             self.stdout.write(_line(brake))
+
+
+def _is_known(tool: str, tenant: str) -> bool:
+    """Also one that is not here any more, and has been used."""
+    tenants = [tenant] if tenant else [*Tenant.objects.values_list("pk", flat=True)]
+    used = Transaction.objects.filter(tenant__in=tenants, tool=tool)
+    return tool in tools_of(tenants) or used.exists()
 
 
 def _line(brake: Brake) -> str:

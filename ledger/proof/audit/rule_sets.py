@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -10,6 +11,7 @@ from typing import Any
 
 from ledger import seals
 from ledger.events import ChangeKind, chain_of
+from ledger.models import Group, RuleSet
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import Part
 from ledger.seals import Link
@@ -36,6 +38,7 @@ class RuleSets:
 
     _activations: dict[str, list[tuple[datetime, int]]] = field(default_factory=dict)
     _rules: dict[tuple[str, int], Rules | None] = field(default_factory=dict)
+    _written: dict[tuple[str, int], Any] = field(default_factory=dict)
     _members: dict[tuple[str, str], list[Link]] = field(default_factory=dict)
 
     def faults(self, row: Any, links: Sequence[Link]) -> Iterator[str]:
@@ -43,6 +46,25 @@ class RuleSets:
         for link in links:
             yield from self._faults_of(link, is_first=link is links[0])
         yield from terms_faults(row, self._judge)
+
+    def row_faults(self) -> Iterator[str]:
+        """Sets and members of groups in the tables that no event made so."""
+        for row in RuleSet.objects.exclude(activated_at=None):
+            self._read(row.tenant)
+            if self._written.get((row.tenant, row.number)) != row.rules:
+                yield f"rule set {row.number} of {row.tenant} is not what was activated."
+        for group in Group.objects.order_by("pk"):
+            added = Counter(
+                (link.says["person"], link.says["starts_at"], link.says["ends_at"])
+                for link in self._links_of_group(group.tenant, group.name)
+                if link.kind == ChangeKind.GROUP_MEMBER_ADDED
+            )
+            rows = Counter(
+                (each.person, seals.as_text(each.starts_at), seals.as_text(each.ends_at))
+                for each in group.members.all()
+            )
+            if rows - added:
+                yield f"group {group.name} of {group.tenant} has a member whom nobody added."
 
     def _faults_of(self, link: Link, *, is_first: bool) -> Iterator[str]:
         name = f"event {link.id} of transaction {link.subject}"
@@ -72,11 +94,8 @@ class RuleSets:
 
     def _was_member(self, vote: Link, group: str) -> bool:
         """True if sealed changes of the group have the voter in it, give or take a minute."""
-        if (vote.tenant, group) not in self._members:
-            part = Part(only=(chain_of(f"group:{vote.tenant}/{group}"),))
-            self._members[vote.tenant, group] = [*histories.links_in(part)]
         times: list[list[int]] = []
-        for link in self._members[vote.tenant, group]:
+        for link in self._links_of_group(vote.tenant, group):
             if link.says.get("person") != vote.principal:
                 continue
             at = _microseconds(link.at)
@@ -90,6 +109,12 @@ class RuleSets:
         first, last = _microseconds(vote.at - TOLERANCE), _microseconds(vote.at + TOLERANCE)
         return any(begin <= last and end >= first for begin, end in times)
 
+    def _links_of_group(self, tenant: str, name: str) -> list[Link]:
+        if (tenant, name) not in self._members:
+            part = Part(only=(chain_of(f"group:{tenant}/{name}"),))
+            self._members[tenant, name] = [*histories.links_in(part)]
+        return self._members[tenant, name]
+
     def _read(self, tenant: str) -> None:
         if tenant in self._activations:
             return
@@ -98,6 +123,7 @@ class RuleSets:
             if link.kind == ChangeKind.RULES_ACTIVATED:
                 number = int(link.says["number"])
                 self._activations[tenant].append((link.at, number))
+                self._written[tenant, number] = link.says.get("rules")
                 self._rules[tenant, number] = _rules_in(link, number)
 
 

@@ -20,6 +20,7 @@ from ledger.transactions import moved_by
 
 # Between the time of a brake and that of its event.
 TOLERANCE = timedelta(seconds=5)
+BEGINNINGS = frozenset({EventKind.CLAIMED, EventKind.HANDED_OVER, EventKind.PERMIT_ISSUED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,11 @@ class Stop:
     def is_over(self, row: Any) -> bool:
         of_row = (row.tenant, row.proposed_by, row.tool)
         return all(part in ("", own) for part, own in zip(self.scope, of_row, strict=True))
+
+    def stands_at(self, moment: datetime) -> bool:
+        """True if it stood then, and for some seconds before: who began just then was in time."""
+        begin, end = self.within(EPOCH, moment)
+        return begin + TOLERANCE < moment and end == moment
 
     def within(self, begin: datetime, end: datetime) -> tuple[datetime, datetime]:
         ends = [end]
@@ -78,18 +84,22 @@ class Stops:
         for stop in left.values():
             yield f"the brake of event {stop.links[0].id} is missing."
 
-    def move_faults(self, history: History) -> Iterator[str]:
-        """Deadlines of a transaction that were put off by more than brakes had stopped it."""
+    def faults_of(self, history: History) -> Iterator[str]:
+        """A transaction that began under a brake, or was put off by more than brakes stopped it."""
         row = history.rows.get("transaction")
-        for number, link in enumerate(history.links):
-            if row is None or link.kind != EventKind.DEADLINE_MOVED:
+        for number, link in enumerate(history.links if row is not None else []):
+            name = f"event {link.id} of transaction {link.subject}"
+            if link.kind in BEGINNINGS and self._is_stopped(row, link.at):
+                yield f"{name}: it began under a brake."
+            if link.kind != EventKind.DEADLINE_MOVED:
                 continue
             stopped = self._time_stopped(row, link.at) + TOLERANCE
             if moved_by(history.links, number) * MICROSECOND > stopped:
-                yield (
-                    f"event {link.id} of transaction {link.subject}: the deadline was put off by "
-                    "more than the brakes over it stood."
-                )
+                yield f"{name}: the deadline was put off by more than the brakes over it stood."
+
+    def _is_stopped(self, row: Any, moment: datetime) -> bool:
+        stops = self._stops.values()
+        return any(stop.stands_at(moment) and stop.is_over(row) for stop in stops)
 
     def _time_stopped(self, row: Any, upto: datetime) -> timedelta:
         over = [stop for stop in self._stops.values() if stop.is_over(row)]

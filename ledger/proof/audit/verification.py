@@ -103,7 +103,7 @@ def verify(
         proof.faults += [*rights.faults(), *stops.faults()]
         for step, parts in _parts(since):
             _prove(step, parts, proof, rights, (rule_sets, stops), progress)
-        proof.faults += named_rows.document_faults()
+        proof.faults += [*named_rows.document_faults(), *rule_sets.row_faults()]
         if since is not None:
             proof.faults += [f"{name} {pk} has no events." for name, pk in _rows_without_events()]
         covered = _prove_checkpoints(proof, since, trusted_keys, against, patience, progress)
@@ -176,7 +176,7 @@ def _prove(
         proof.faults += rights.vote_faults(history.links)
         if (row := history.rows.get("transaction")) is not None and history.links:
             proof.faults += rule_sets.faults(row, history.links)
-        proof.faults += stops.move_faults(history)
+        proof.faults += stops.faults_of(history)
         if proof.is_full_of_faults:
             return
         done += len(history.links)

@@ -6,9 +6,11 @@ comparison is false; what loosens counts only where every one is true.
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Any
 
 from ledger.contracts import CURRENCIES, ConsequenceLevel, RiskLevel
@@ -167,12 +169,19 @@ def _of_number(name: str, operator: str, limit: Decimal) -> Test:
     return test
 
 
+@lru_cache(maxsize=16)  # many rules compare one argument, which may be long
 def _folded(text: str) -> str:
-    """Without differences of case and white space."""
-    return " ".join(text.split()).casefold()
+    """Without differences of case, white space, width, and of how a number is written."""
+    text = " ".join(unicodedata.normalize("NFKC", text).split()).casefold()
+    try:
+        return str(number_in(text).normalize() + 0)
+    except (ValueError, ArithmeticError):
+        return text
 
 
 def _text_of(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{Decimal(str(value)).normalize() + 0:f}"  # 100 for 100.0 and 1e2
     return str(value)

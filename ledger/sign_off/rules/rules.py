@@ -63,7 +63,7 @@ class Comparison(_Strict):
     @field_validator("at_least", "below", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
-        return str(value) if isinstance(value, int | float) else value
+        return str(value).strip() if isinstance(value, int | float | str) else value
 
 
 class Widening(_Strict):
@@ -341,7 +341,9 @@ def loosened(before: Sequence[Rule], after: Sequence[Rule]) -> list[str]:
 
 
 def _replaces(other: Rule, rule: Rule) -> bool:
-    return _is_within(rule.when, other.when) and other.then.terms.covers(rule.then.terms)
+    widens_less = not other.then.widen or other.when == rule.when  # by what is not known
+    is_as_strict = other.then.terms.covers(rule.then.terms)
+    return widens_less and is_as_strict and _is_within(rule.when, other.when)
 
 
 def _is_within(inner: Mapping[str, Comparison], outer: Mapping[str, Comparison]) -> bool:

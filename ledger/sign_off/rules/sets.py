@@ -162,7 +162,7 @@ def activate(tenant: str, *, seen: str, by: Principal, via: Surface) -> ChangeRe
     with atomic():
         _lock(tenant)
         draft = in_work(tenant)
-        if draft is None or draft.sha256 != seen:
+        if draft is None or digest_of(_rules_in(draft)) != seen:
             raise NotPossible(OVERTAKEN)
         before = active(tenant)
         loosens = _loosened(before, draft)
@@ -204,7 +204,9 @@ def refuse_agents(by: Principal) -> None:
 
 
 def _loosened(before: RuleSet | None, after: RuleSet) -> list[str]:
-    return loosened(_rules_in(before), _rules_in(after))
+    # By the event that activated it: its row is not sealed.
+    sealed = rules_of(before.tenant, before.number).rules if before else ()
+    return loosened(sealed, _rules_in(after))
 
 
 def _rules_in(row: RuleSet | None) -> Sequence[Rule]:

@@ -63,7 +63,7 @@ def failing_cases(
     for place, case in enumerate(cases, 1):
         try:
             wanted, terms = Verdict(case["then"]), _terms_of(compiled, case["given"], contract_of)
-        except (KeyError, TypeError, ValueError) as refusal:
+        except (AttributeError, KeyError, TypeError, ValueError) as refusal:
             raise RulesRefused(f"Case {place} cannot be read: {refusal}.") from refusal
         if (verdict := verdict_of(terms)) != wanted:
             yield f"Case {place}: {wanted} was expected, and the rules say {verdict}."
