@@ -11,10 +11,10 @@ from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.presentation import in_words
 from approvals.presentation.labels import title_of
+from ledger.events import brakes
+from ledger.events.brakes import Scope
 from ledger.models import Brake, Transaction
 from ledger.principals import Principal
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
 
 
 def may_put(scope: Scope, roles: Roles, *, is_superuser: bool) -> bool:

@@ -24,6 +24,10 @@ class BrakeOut(Schema):
     since: datetime
     until: datetime | None = Field(description="Null: until somebody lets it go on.")
     by_name: str
+    is_hold: bool = Field(
+        description="What the tool's owner publishes has changed; it ends once an operator of the "
+        "tenant has looked at it."
+    )
 
 
 class BrakesOut(Schema):
@@ -48,4 +52,5 @@ def rendered(brake: Brake) -> dict[str, object]:
         "since": brake.at.isoformat(),
         "until": brake.until.isoformat() if brake.until else None,
         "by_name": brake.by_name,
+        "is_hold": brake.is_hold,
     }

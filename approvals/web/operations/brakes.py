@@ -22,10 +22,10 @@ from approvals.web.forms import ReasonField
 from approvals.web.requests import roles_of_request, tenants_of_request
 from approvals.web.sign_in.authentication import person_of
 from ledger.errors import LedgerError
+from ledger.events import brakes
+from ledger.events.brakes import Scope
 from ledger.models import Agent, Brake, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
 from ledger.tools import last_named
 
 SPANS = {

@@ -10,11 +10,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from ledger.errors import LedgerError
-from ledger.events import command_principal
+from ledger.events import brakes, command_principal
+from ledger.events.brakes import Scope
 from ledger.models import Agent, Brake, Tenant
 from ledger.principals import Principal, Surface
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
 
 
 class Command(BaseCommand):

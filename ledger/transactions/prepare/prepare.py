@@ -26,15 +26,15 @@ from ledger.errors import (
     PlansBusy,
     PlanTimedOut,
 )
+from ledger.events.brakes import refuse_stopped
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import stocks
 from ledger.limits.stocks import Places
 from ledger.models import Transaction, new_id
 from ledger.principals import Principal, Surface
-from ledger.sign_off.brakes import refuse_stopped
 from ledger.sign_off.rules import Judgement, active_number
 from ledger.states import Move, State
-from ledger.tools import refuse_held, silent_addresses
+from ledger.tools import silent_addresses
 from ledger.transactions.decisions import approve_by_policy
 from ledger.transactions.prepare import plan_pool
 from ledger.transactions.prepare.abandoned_plans import abandon
@@ -87,7 +87,7 @@ def prepare(
     this raises, except for a refused plan, which is stored as REFUSED.
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
-    Paused, ToolHeld, InvalidRequest, LimitReached, OperationTaken, OperationHeld,
+    Paused, InvalidRequest, LimitReached, OperationTaken, OperationHeld,
     OperationKeyConflict, PlanFailed, PlanRefused, PlansBusy, AddressSilent, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render, tool=tool)
@@ -97,7 +97,6 @@ def prepare(
             return earlier
         if admission.is_stopped:
             refuse_stopped(request.tenant, str(request.by), request.tool.name)
-        refuse_held(request.tenant, request.tool.name, request.tool.version)
         with stocks.pending.places() as places:
             places.take(request.by, request.tenant)
             try:
@@ -159,9 +158,8 @@ def _new(requests: Sequence[Request], now: datetime, places: Places) -> Iterator
 
 
 def _drafted_or_none(request: Request, now: datetime) -> New | None:
-    """``None`` if the tool is held, its own code fails, or nobody has to sign: the others go on."""
+    """``None`` if the code of the tool fails, or nobody has to sign: the others go on."""
     try:
-        refuse_held(request.tenant, request.tool.name, request.tool.version)
         planned = plain(request.tool, request.arguments, request.proposal.reason)
         judgement = judged(request, planned, request.rule_set)
         if judgement is not None and _is_for_nobody(judgement):
