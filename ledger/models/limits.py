@@ -81,6 +81,11 @@ class Brake(models.Model):
     by = models.CharField(max_length=150)
     by_name = models.CharField(max_length=200)
     until = models.DateTimeField(null=True, help_text="It lapses then; empty: until it is lifted.")
+    keeps = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="What agents propose meanwhile waits, where planning it holds nothing.",
+    )
     is_hold = models.BooleanField(
         default=False,
         db_default=False,

@@ -330,6 +330,8 @@ def test_what_makes_no_sense_is_refused(stop, said):
     [
         "UPDATE ledger_brake SET tenant = 'globex'",
         "UPDATE ledger_brake SET until = now()",
+        "UPDATE ledger_brake SET keeps = true",
+        "UPDATE ledger_brake SET is_hold = true",
         "UPDATE ledger_brake SET counted_at = now()",
         "DELETE FROM ledger_brake",
         "TRUNCATE ledger_brake",

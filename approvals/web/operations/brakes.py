@@ -47,6 +47,13 @@ class StopForm(forms.Form):
         initial="900",
         required=False,
     )
+    keeps = forms.BooleanField(
+        label=gettext_lazy("Keep what agents propose meanwhile; it waits here"),
+        required=False,
+        help_text=gettext_lazy(
+            "Otherwise they are told to ask again later, as with tools that reserve something."
+        ),
+    )
     why = ReasonField(
         label=gettext_lazy("Why"),
         max_length=brakes.WHY_MAX,
@@ -62,14 +69,20 @@ class StopForm(forms.Form):
         field.choices = [(str(n), scope_in_words(scope)) for n, scope in enumerate(scopes)]
         field.initial = "0"
 
-    def wanted(self) -> tuple[Scope, timedelta | None]:
-        lasts = self.cleaned_data["lasts"]
-        scope = self.scopes[int(self.cleaned_data["scope"])]
-        if lasts == "today":
-            now = timezone.localtime()
-            midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-            return scope, midnight + timedelta(days=1) - now
-        return scope, timedelta(seconds=int(lasts)) if lasts else None
+    def wanted(self) -> dict[str, Any]:
+        """What to put."""
+        said = self.cleaned_data
+        scope = self.scopes[int(said["scope"])]
+        lasts = _span(said["lasts"])
+        return {"scope": scope, "why": said["why"], "lasts": lasts, "keeps": said["keeps"]}
+
+
+def _span(chosen: str) -> timedelta | None:
+    if chosen == "today":
+        now = timezone.localtime()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return midnight + timedelta(days=1) - now
+    return timedelta(seconds=int(chosen)) if chosen else None
 
 
 @login_required
@@ -78,10 +91,9 @@ def stop(request: HttpRequest) -> HttpResponse:
     """The page on which a person stops what its address names, or more of the same."""
     form = StopForm(request.POST or None, scopes=_scopes(request))
     if request.method == "POST" and form.is_valid():
-        scope, lasts = form.wanted()
         by = principal_of(person_of(request))
         try:
-            done = brakes.put(scope, form.cleaned_data["why"], by=by, via=Surface.WEB, lasts=lasts)
+            done = brakes.put(**form.wanted(), by=by, via=Surface.WEB)
         except LedgerError as refusal:
             form.add_error("why", refusal_in_words(refusal))
         else:

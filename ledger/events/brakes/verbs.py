@@ -52,9 +52,17 @@ class Put:
 
 
 def put(
-    scope: Scope, why: str, *, by: Principal, via: Surface, lasts: timedelta | None = None
+    scope: Scope,
+    why: str,
+    *,
+    by: Principal,
+    via: Surface,
+    lasts: timedelta | None = None,
+    keeps: bool = False,
 ) -> Put:
     """Stop everything in the scope, for so long, or until somebody lifts the brake.
+
+    One that ``keeps`` lets agents go on proposing what holds nothing: it waits for its end.
 
     Commits, and waits a second at most for those that were about to begin: when it returns,
     nothing in the scope begins any more. Raises ``InvalidRequest``, and ``NotAllowed`` for agents.
@@ -70,6 +78,7 @@ def put(
             by=str(by),
             by_name=by.display_name[:200],
             until=None if lasts is None else Now() + lasts,
+            keeps=keeps,
         )
         _record_put(brake, by, via)
     # Within a database transaction of the caller nobody sees the brake yet.
@@ -157,6 +166,7 @@ def _record_put(
         "agent": brake.agent,
         "tool": brake.tool,
         "until": seals.as_text(brake.until),
+        "keeps": brake.keeps,
         "is_hold": brake.is_hold,
     }
     told = {name: value for name, value in parts.items() if value}

@@ -27,6 +27,9 @@ class Command(BaseCommand):
         put.add_argument("--tool", default="")
         put.add_argument("--why", required=True, help="Everybody who is stopped reads it.")
         put.add_argument("--minutes", type=int, help="Without it: until it is lifted.")
+        put.add_argument(
+            "--keep", action="store_true", help="Keep what agents propose meanwhile; it waits."
+        )
         lift = verbs.add_parser("lift", help="Let it go on.")
         lift.add_argument("number", type=int, help="As `brake list` shows it.")
         verbs.add_parser("list", help="What stands still now.")
@@ -40,7 +43,14 @@ class Command(BaseCommand):
             raise CommandError(str(refusal.detail)) from None
 
     def _put(
-        self, tenant: str, agent: str, tool: str, why: str, minutes: int | None, **_: Any
+        self,
+        tenant: str,
+        agent: str,
+        tool: str,
+        why: str,
+        minutes: int | None,
+        keep: bool,
+        **_: Any,
     ) -> None:
         if tenant and not Tenant.objects.filter(pk=tenant).exists():
             raise CommandError(f"There is no tenant {tenant}.")
@@ -49,7 +59,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no {agent} in the tenant {tenant or '(none)'}.")
         lasts = None if minutes is None else timedelta(minutes=minutes)
         origin: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
-        done = brakes.put(Scope(tenant, agent, tool), why, lasts=lasts, **origin)
+        done = brakes.put(Scope(tenant, agent, tool), why, lasts=lasts, keeps=keep, **origin)
         self.stdout.write(_line(done.brake))
         if not done.is_waited_for:
             self.stderr.write(
@@ -69,4 +79,5 @@ class Command(BaseCommand):
 def _line(brake: Brake) -> str:
     until = f" until {brake.until:%Y-%m-%d %H:%M} UTC" if brake.until else ""
     since = f"since {brake.at:%Y-%m-%d %H:%M} UTC"
-    return f"{brake.pk}  {brake}  {since}{until}, {brake.by_name}: {brake.why}"
+    kept = ", proposals are kept" if brake.keeps else ""
+    return f"{brake.pk}  {brake}  {since}{until}{kept}, {brake.by_name}: {brake.why}"

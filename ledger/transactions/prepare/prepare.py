@@ -95,14 +95,20 @@ def prepare(
         earlier = earlier_answer(request, admission)
         if earlier is not None:
             return earlier
-        if admission.is_stopped:
-            refuse_stopped(request.tenant, str(request.by), request.tool.name)
+        _refuse_unless_kept(request, admission)
         with stocks.pending.places() as places:
             places.take(request.by, request.tenant)
             try:
                 return _plan_and_insert(request, admission)
             except Overtaken:
                 return answer_after_lost_race(request)
+
+
+def _refuse_unless_kept(request: Request, admission: Admission) -> None:
+    """Raises ``Paused`` where a brake stops it, and also what may hold something meanwhile."""
+    may_hold = request.tool.has("rollback")
+    if admission.is_kept is False or (admission.is_kept and may_hold):
+        refuse_stopped(request.tenant, str(request.by), request.tool.name)
 
 
 # --- many at once -------------------------------------------------------------------------------
