@@ -70,11 +70,14 @@ class StopForm(forms.Form):
         field.initial = "0"
 
     def wanted(self) -> dict[str, Any]:
-        """What to put."""
-        said = self.cleaned_data
-        scope = self.scopes[int(said["scope"])]
-        lasts = _span(said["lasts"])
-        return {"scope": scope, "why": said["why"], "lasts": lasts, "keeps": said["keeps"]}
+        """The brake that the person asks for."""
+        data = self.cleaned_data
+        return {
+            "scope": self.scopes[int(data["scope"])],
+            "why": data["why"],
+            "lasts": _span(data["lasts"]),
+            "keeps": data["keeps"],
+        }
 
 
 def _span(chosen: str) -> timedelta | None:
