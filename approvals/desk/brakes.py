@@ -13,10 +13,10 @@ from approvals.http.middleware import Roles
 from approvals.models import Role
 from approvals.presentation import in_words
 from approvals.presentation.labels import title_of
+from ledger.events import brakes
+from ledger.events.brakes import Put, Scope
 from ledger.models import Brake, Transaction
 from ledger.principals import Principal
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Put, Scope
 
 SPANS = {
     "900": gettext_lazy("15 minutes"),

@@ -16,12 +16,12 @@ from approvals.desk import Viewer, inbox, may_lift, scope_in_words, standing_for
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notice_text, notices_for, principal_of
-from approvals.presentation import texts_for_scripts
+from approvals.presentation import in_words, texts_for_scripts
 from approvals.web import places
 from ledger import workers
+from ledger.errors import Sentence
 from ledger.models import Brake, RegisteredTool
 
-MOST_NAMES = 5  # of held tools
 SILENT_S = 10.0  # another sweeper takes over within 5 s
 
 
@@ -91,12 +91,6 @@ def _page_of(request: HttpRequest) -> str:
     return request.resolver_match.view_name if request.resolver_match else ""
 
 
-def _held_tools(roles: Roles) -> list[RegisteredTool]:
-    """The tools that wait for an operator to look at what their owners changed."""
-    tenants = [tenant for tenant, names in roles.items() if Role.OPERATOR in names]
-    return list(RegisteredTool.objects.held().filter(tenant__in=tenants)[:MOST_NAMES])
-
-
 def _brakes(request: HttpRequest, person: Any) -> list[dict[str, Any]]:
     """The brakes in the tenants of this person, and whether they may lift each."""
     principal, roles = str(principal_of(person)), roles_of_request(request)
@@ -104,10 +98,19 @@ def _brakes(request: HttpRequest, person: Any) -> list[dict[str, Any]]:
         {
             "brake": brake,
             "what": scope_in_words(brake),
+            "why": in_words(Sentence(brake.why)) if brake.is_hold else brake.why,
             "may_lift": may_lift(brake, principal, roles, is_superuser=person.is_superuser),
+            "changed": _changed_tool(brake, roles),
         }
         for brake in brakes_of(request)
     ]
+
+
+def _changed_tool(brake: Brake, roles: Roles) -> RegisteredTool | None:
+    """The tool of a hold, for operators, who alone accept what has changed."""
+    if not brake.is_hold or Role.OPERATOR not in roles.get(brake.tenant, ()):
+        return None
+    return RegisteredTool.objects.filter(tenant=brake.tenant, name=brake.tool).first()
 
 
 def desk(request: HttpRequest) -> dict[str, Any]:
@@ -141,7 +144,6 @@ def _of_person(request: HttpRequest) -> dict[str, Any]:
     }
     if context["is_operator"]:
         context["sweeper_silent"] = _sweeper_silent
-        context["held_tools"] = SimpleLazyObject(lambda: _held_tools(roles))
     return context
 
 

@@ -24,6 +24,14 @@ class BrakeOut(Schema):
     since: datetime
     until: datetime | None = Field(description="Null: until somebody lets it go on.")
     by_name: str
+    keeps: bool = Field(
+        description="Proposals under it are prepared and wait for its end, where planning them "
+        "holds nothing; else they are answered `paused`."
+    )
+    is_hold: bool = Field(
+        description="What the tool's owner publishes has changed; it ends once an operator of the "
+        "tenant has looked at it."
+    )
 
 
 class BrakesOut(Schema):
@@ -48,4 +56,6 @@ def rendered(brake: Brake) -> dict[str, object]:
         "since": brake.at.isoformat(),
         "until": brake.until.isoformat() if brake.until else None,
         "by_name": brake.by_name,
+        "keeps": brake.keeps,
+        "is_hold": brake.is_hold,
     }

@@ -8,7 +8,6 @@
     │   ├── OperationKeyConflict another transaction holds the key, with another input
     │   ├── OperationTaken       another agent's transaction holds the key
     │   ├── OperationHeld        a late receipt of the operation waits for an operator
-    │   ├── ToolHeld             what the tool's owner publishes has changed
     │   ├── Paused               somebody has stopped the agent, the tool, the tenant or everything
     │   ├── EvidenceChanged      what the approver sees is not what was sealed
     │   ├── PermitEnded          a newer permit was fetched, its time is over, or it was withdrawn
@@ -129,17 +128,11 @@ class OperationHeld(NotPossible):
     )
 
 
-class ToolHeld(NotPossible):
-    code = "tool_is_held"
-    title = Sentence("The tool is held")
-    hint = Sentence("Nothing was decided. An operator has to look at what has changed first.")
-
-
 class Paused(NotPossible):
     """``retry_after_s`` is until the brake lapses, where it has an end."""
 
     code = "paused"
-    title = Sentence("Stopped by a person")
+    title = Sentence("Stopped")
     hint = Sentence(
         "Nothing was done. Repeat the same request, with the same key, after the seconds in "
         "Retry-After; people let it go on, not agents."

@@ -72,6 +72,7 @@ class ChangeKind(TextChoices):
     )
     TOOL_CHANGE_DECLINED = "tool_change_declined", Sentence("declined a change of a tool")
     TOOL_PINNED = "tool_pinned", Sentence("pinned what the owner of a tool publishes")
+    # In older histories: a hold is a brake now.
     TOOL_HELD = "tool_held", Sentence("held a tool: what its owner publishes has changed")
     TOOL_RELEASED = "tool_released", Sentence("released a tool that was held")
     RULES_ACTIVATED = "rules_activated", Sentence("activated rules about who signs what")

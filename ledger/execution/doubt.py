@@ -19,7 +19,7 @@ from ledger.foundation.backoff import Backoff
 from ledger.models import Transaction, may_begin
 from ledger.principals import SWEEPER, Principal
 from ledger.states import Reasons
-from ledger.tools import acts_itself, silent_addresses, why_held
+from ledger.tools import acts_itself, silent_addresses
 from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import WorkColumns
 
@@ -108,8 +108,6 @@ def _run_again_if_safe(lease: Lease) -> None:
                 next_attempt_at=None
             )
         return
-    if why_held(lease.row):
-        return  # the tool would not be called, and an attempt would be lost
     address = silent_addresses.address_of(lease.row.tenant, tool, "execute")
     with silent_addresses.turn(address, tool.contract.call_timeout) as may_call:
         if may_call:

@@ -20,13 +20,13 @@ from django.db.transaction import atomic
 from ledger import seals, states
 from ledger.agents import allow, lists_of
 from ledger.errors import NotFound, NotPossible, PermitEnded, PermitRedeemed, PermitsOff
+from ledger.events.brakes import brake_over, refuse_to_begin
 from ledger.execution.recording import try_advance
 from ledger.models import Agent, Ending, Permit, Transaction, Verdict
 from ledger.principals import PERMITS, SWEEPER, Principal, Surface
-from ledger.sign_off.brakes import brake_over, refuse_to_begin
 from ledger.sign_off.rules import active_number, set_of
 from ledger.states import Reasons, State
-from ledger.tools import permit_tool_of, permits, why_tool_held
+from ledger.tools import permit_tool_of, permits
 from ledger.tools.permits import PermitTool
 from ledger.transactions import why_not_to_act
 from ledger.transactions.transitions import FRESH, WorkColumns, advance
@@ -244,8 +244,6 @@ def _why_not(row: Transaction) -> str:
         return "A late receipt of the same operation waits for an operator."
     if set_of(row.terms) != active_number(row.tenant):
         return "Other rules were activated since: it is judged by them first."
-    if why_tool_held(row.tenant, row.tool):
-        return "The tool is held: an operator has to look at it first."
     agent = Principal.parse(row.proposed_by)
     is_active = Agent.objects.filter(tenant=row.tenant, slug=agent.slug, is_active=True).exists()
     if not is_active or agent.tenant != row.tenant:

@@ -20,6 +20,7 @@ from ledger.models.ids import id_or_none, new_id
 from ledger.models.limits import (
     STANDING_SQL,
     Brake,
+    BrakeQuerySet,
     LimitRefusal,
     SweeperLease,
     clock_runs,
@@ -68,6 +69,7 @@ __all__ = [
     "AgentToken",
     "Agreement",
     "Brake",
+    "BrakeQuerySet",
     "ChangeRequest",
     "Checkpoint",
     "Cosignature",

@@ -51,6 +51,10 @@ class BrakeQuerySet(models.QuerySet["Brake"]):
         """Standing, or the clocks under it have not been set going again."""
         return self.filter(counted_at=None)
 
+    def holds_of(self, tenant: str, tool: str) -> BrakeQuerySet:
+        """The hold that stands over the tool; there is one at most."""
+        return self.standing().filter(tenant=tenant, tool=tool, is_hold=True)
+
     def over(
         self, tenant: str | Combinable, agent: str | Combinable, tool: str | Combinable
     ) -> BrakeQuerySet:
@@ -65,7 +69,7 @@ class BrakeQuerySet(models.QuerySet["Brake"]):
 class Brake(models.Model):
     """Stops what an agent, a tool, a tenant or everything would begin.
 
-    ``ledger.sign_off.brakes`` writes it. Empty parts of the scope stand for all; without a tenant
+    ``ledger.events.brakes`` writes it. Empty parts of the scope stand for all; without a tenant
     it is the whole installation.
     """
 
@@ -77,6 +81,16 @@ class Brake(models.Model):
     by = models.CharField(max_length=150)
     by_name = models.CharField(max_length=200)
     until = models.DateTimeField(null=True, help_text="It lapses then; empty: until it is lifted.")
+    keeps = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="What agents propose meanwhile waits, where planning it holds nothing.",
+    )
+    is_hold = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="What the tool's owner publishes has changed: it ends where that is accepted.",
+    )
     lifted_at = models.DateTimeField(null=True)
     lifted_by = models.CharField(max_length=150, blank=True, db_default="", default="")
     lifted_by_name = models.CharField(max_length=200, blank=True, db_default="", default="")
@@ -95,6 +109,15 @@ class Brake(models.Model):
                 name="ledger_brake_is_lifted_by_somebody",
                 condition=Q(lifted_at=None, lifted_by="")
                 | (Q(lifted_at__isnull=False) & ~Q(lifted_by="")),
+            ),
+            CheckConstraint(
+                name="ledger_brake_hold_is_of_one_tool",
+                condition=Q(is_hold=False) | Q(agent="", until=None) & ~Q(tenant="") & ~Q(tool=""),
+            ),
+            models.UniqueConstraint(
+                name="ledger_brake_one_hold_of_a_tool",
+                fields=["tenant", "tool"],
+                condition=Q(is_hold=True, lifted_at=None),
             ),
         ]
         indexes = [

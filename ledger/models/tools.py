@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from ledger.foundation.crypto.encryption import SecretField
 from ledger.models.agents import Tenant
+from ledger.models.limits import Brake
 
 
 class Watched(models.Model):
@@ -38,12 +39,6 @@ class Watched(models.Model):
         return f"{self.kind} {self.pk}"
 
 
-class RegisteredToolQuerySet(models.QuerySet["RegisteredTool"]):
-    def held(self) -> RegisteredToolQuerySet:
-        """Those that wait for an operator to look at what their owner changed."""
-        return self.filter(is_withdrawn=False).exclude(held="").order_by("name")
-
-
 class RegisteredTool(models.Model):
     """A tool of one tenant, and the version that agents get now."""
 
@@ -51,11 +46,6 @@ class RegisteredTool(models.Model):
     name = models.CharField(max_length=100)
     version = models.CharField(max_length=64, help_text="SHA-256 of the manifest.")
     is_withdrawn = models.BooleanField(default=False, help_text="Agents cannot propose it now.")
-    held = models.TextField(
-        blank=True,
-        db_default="",
-        help_text="Why it is held: neither proposed nor signed off; empty: it is not.",
-    )
     watched = models.OneToOneField(
         Watched,
         on_delete=models.SET_NULL,
@@ -64,8 +54,6 @@ class RegisteredTool(models.Model):
         help_text="The contract that its owner publishes; empty: nothing is pinned.",
     )
 
-    objects = RegisteredToolQuerySet.as_manager()
-
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["tenant", "name"], name="ledger_tool_one_per_name")
@@ -73,6 +61,11 @@ class RegisteredTool(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} of {self.tenant_id}"
+
+    @property
+    def is_held(self) -> bool:
+        """True until an operator has looked at what its owner changed."""
+        return Brake.objects.holds_of(self.tenant_id, self.name).exists()
 
 
 class ToolVersion(models.Model):

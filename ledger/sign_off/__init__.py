@@ -1,1 +1,1 @@
-"""The rules of a tenant about who signs off what agents propose, groups of people, and brakes."""
+"""The rules of a tenant about who signs off what agents propose, and groups of people."""

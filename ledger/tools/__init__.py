@@ -10,19 +10,16 @@ from ledger.tools.catalogue import (
     acts_itself,
     contracts_of,
     deployed_tool_of,
-    held_named,
     last_named,
     permit_tool_of,
     readonly_named,
     readonly_tools_of,
-    refuse_held,
     registered_names,
     tool_from,
     tool_named,
     tool_of,
     tool_version,
     tools_of,
-    why_held,
 )
 from ledger.tools.handed_over_calls import (
     HandedOverTool,
@@ -32,7 +29,6 @@ from ledger.tools.handed_over_calls import (
     is_handed_over,
     register_namespace,
 )
-from ledger.tools.held_tools import why_tool_held
 from ledger.tools.pinned_contracts import (
     NotPinned,
     accept_contract,
@@ -50,7 +46,6 @@ __all__ = [
     "contracts_of",
     "deployed_tool_of",
     "function_in",
-    "held_named",
     "is_for_agent",
     "is_handed_over",
     "last_named",
@@ -59,7 +54,6 @@ __all__ = [
     "read_contract",
     "readonly_named",
     "readonly_tools_of",
-    "refuse_held",
     "register_namespace",
     "registered_names",
     "tool_from",
@@ -68,6 +62,4 @@ __all__ = [
     "tool_version",
     "tools_of",
     "unpin_contract",
-    "why_held",
-    "why_tool_held",
 ]

@@ -11,10 +11,10 @@ from typing import Any
 
 from ledger import contracts
 from ledger.contracts import Contract, ReadonlyTool, Tool
-from ledger.errors import Sentence, ToolHeld, UnknownTool
+from ledger.errors import Sentence, UnknownTool
 from ledger.foundation.http_out import Credentials
 from ledger.models import RegisteredTool, ToolVersion, Transaction, TransactionRow
-from ledger.tools import credentials, handed_over_calls, held_tools, manifests, mcp_upstreams
+from ledger.tools import credentials, handed_over_calls, manifests, mcp_upstreams
 from ledger.tools.http import HttpTool
 from ledger.tools.manifests import (
     AgentManifest,
@@ -86,7 +86,7 @@ def tools_of(tenants: Iterable[str]) -> dict[str, Tool[Any, Any]]:
 
 
 def registered(tenant: str) -> Mapping[str, ManifestTool]:
-    """The tools with effects that the tenant has registered, neither withdrawn nor held."""
+    """The tools with effects that the tenant has registered, and not withdrawn."""
     return {tool.name: tool for tool in _offered(tenant) if _readonly(tool) is None}
 
 
@@ -106,7 +106,7 @@ def readonly_tools_of(tenants: Iterable[str]) -> dict[str, ReadonlyTool]:
 
 
 def _offered(tenant: str) -> list[ManifestTool]:
-    rows = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False, held="")
+    rows = RegisteredTool.objects.filter(tenant=tenant, is_withdrawn=False)
     versions = [tool_version(tenant, *row) for row in rows.values_list("name", "version")]
     return [tool for tool in versions if tool is not None]
 
@@ -136,8 +136,7 @@ def _http_tool(manifest: HttpManifest, tenant: str) -> HttpTool:
         finders["showing"] = partial(credentials.for_address, tenant, manifest.credential)
     if manifest.signing_secret:
         finders["secrets"] = partial(credentials.signing_secrets, tenant, manifest.signing_secret)
-    why = partial(held_tools.why_tool_held, tenant, manifest.name)
-    return HttpTool(manifest, why_held=why, **finders)
+    return HttpTool(manifest, **finders)
 
 
 def _upstream_of(manifest: McpManifest, tenant: str) -> Upstream:
@@ -158,30 +157,12 @@ def _no_credentials(_: str) -> Credentials:
     return Credentials()
 
 
-def why_held(row: Transaction | TransactionRow) -> str:
-    """Why the tool of this transaction is held; empty if it is not, or is a Python tool."""
-    return "" if row.tool_version is None else held_tools.why_tool_held(row.tenant, row.tool)
-
-
-def held_named(tenant: str, name: str) -> Tool[Any, Any] | None:
-    """The tool of this name that is held: nobody gets it, but its name is no mistake."""
-    rows = RegisteredTool.objects.held().filter(tenant=tenant, name=name)
-    version = rows.values_list("version", flat=True).first()
-    return None if version is None else tool_version(tenant, name, version)
-
-
 def last_named(tenant: str, name: str) -> Tool[Any, Any] | None:
-    """The tool of this name as agents got it last, also where it is held or withdrawn by now."""
+    """The tool of this name as agents got it last, also where it is withdrawn by now."""
     rows = RegisteredTool.objects.filter(tenant=tenant, name=name)
     version = rows.values_list("version", flat=True).first()
     registered = None if version is None else tool_version(tenant, name, version)
     return contracts.tools.get(name) or registered
-
-
-def refuse_held(tenant: str, name: str, version: str | None) -> None:
-    """Raises ``ToolHeld`` if it is held; a Python tool, which has no version, never is."""
-    if version is not None and (why := held_tools.why_tool_held(tenant, name)):
-        raise ToolHeld(Sentence("{tool} is held. {why}", tool=name, why=Sentence(why)))
 
 
 def registered_names() -> frozenset[str]:

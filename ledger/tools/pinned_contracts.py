@@ -14,10 +14,10 @@ from django.db.transaction import atomic
 from ledger import seals
 from ledger.contracts import Tool
 from ledger.errors import InvalidRequest, Sentence
-from ledger.events import ChangeKind
+from ledger.events import ChangeKind, brakes
 from ledger.models import RegisteredTool, Tenant, Watched
 from ledger.principals import Principal, Surface, system
-from ledger.tools import catalogue, held_tools, registrations, watched
+from ledger.tools import catalogue, registrations, watched
 from ledger.tools.http import HttpTool, published
 from ledger.tools.http.published import Unreadable, Unusable
 
@@ -44,9 +44,7 @@ def read_contract(row: RegisteredTool) -> dict[str, Any]:
 
 
 def _tool_of(row: RegisteredTool) -> Tool[Any, Any] | None:
-    """Also while it is held."""
-    named = (row.tenant_id, row.name)
-    return catalogue.tool_named(*named) or catalogue.held_named(*named)
+    return catalogue.tool_named(row.tenant_id, row.name)
 
 
 def pin_contract(
@@ -63,10 +61,11 @@ def pin_contract(
     with atomic():
         tool = _locked(row)
         document = watched.accept(tool.watched_id, KIND, contract)
-        RegisteredTool.objects.filter(pk=row.pk).update(watched=document, held="")
-        kind = ChangeKind.TOOL_RELEASED if tool.held else ChangeKind.TOOL_PINNED
+        RegisteredTool.objects.filter(pk=row.pk).update(watched=document)
         sha256 = published.digest_of(contract)
+        kind = ChangeKind.TOOL_PINNED
         registrations.record(row.tenant, row.name, kind, by, via, contract=sha256)
+        brakes.end_hold(row.tenant_id, row.name, by=by, via=via)
 
 
 def _locked(row: RegisteredTool) -> RegisteredTool:
@@ -80,7 +79,7 @@ def accept_contract(row: RegisteredTool, *, sha256: str, by: Principal, via: Sur
     """Accept what was last read, if it is what the operator saw. Raises ``NotPinned``."""
     with atomic():
         tool = _locked(row)
-        if not tool.held or tool.watched is None:
+        if not tool.is_held or tool.watched is None:
             raise NotPinned("The tool is not held any more.")
         if published.digest_of(tool.watched.seen) != sha256:
             raise NotPinned("What its owner publishes has changed again: look at it as it is now.")
@@ -91,7 +90,7 @@ def unpin_contract(row: RegisteredTool, *, by: Principal, via: Surface) -> None:
     """Read it no more. Raises ``NotPinned`` while the tool is held: accept what differs first."""
     with atomic():
         tool = _locked(row)
-        if tool.held or tool.watched is None:
+        if tool.is_held or tool.watched is None:
             raise NotPinned("Nothing is pinned, or the tool is held.")
         tool.watched.delete()
         registrations.record(row.tenant, row.name, ChangeKind.TOOL_UNPINNED, by, via)
@@ -117,7 +116,7 @@ def _compare(document: Watched, contract: dict[str, Any]) -> None:
         row = RegisteredTool.objects.get(watched=document)
         document.held_why = str(HELD)
         sealed = {"contract": sha256, "pinned": pinned}
-        held_tools.hold(row.tenant_id, row.name, HELD, by=READER, via=Surface.SYSTEM, **sealed)
+        brakes.hold(row.tenant_id, row.name, HELD, by=READER, via=Surface.SYSTEM, **sealed)
 
 
 def _storable(contract: dict[str, Any]) -> dict[str, Any]:

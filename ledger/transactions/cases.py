@@ -11,15 +11,15 @@ from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import Now
 
 from ledger.contracts import ConsequenceLevel
-from ledger.errors import EvidenceChanged, NotAllowed, Sentence, ToolHeld
+from ledger.errors import EvidenceChanged, NotAllowed, Sentence
+from ledger.events.brakes import refuse_stopped
 from ledger.models import Agent, Tenant, Transaction, contents_of, not_stopped
 from ledger.principals import Principal
 from ledger.seals import Link
 from ledger.sign_off import groups
-from ledger.sign_off.brakes import refuse_stopped
 from ledger.sign_off.rules import set_of, terms_from
 from ledger.states import State
-from ledger.tools import acts_itself, is_for_agent, why_tool_held
+from ledger.tools import acts_itself, is_for_agent
 from ledger.transactions import sign_offs, votes
 from ledger.transactions.deadlines import is_put_off
 from ledger.transactions.keepers import agents_of, keepers_of_each
@@ -113,10 +113,7 @@ def check_evidence(row: Transaction, by: Principal) -> None:
             raise EvidenceChanged(text, snapshot=row)
 
 
-def check_is_not_held(row: Transaction) -> None:
-    """Raises ``Paused``, and ``ToolHeld``: nobody signs off what may be something else by now."""
+def check_is_not_stopped(row: Transaction) -> None:
+    """Raises ``Paused``."""
     if getattr(row, "is_stopped", True):  # as ``look_at`` has read it
         refuse_stopped(row.tenant, row.proposed_by, row.tool, row)
-    if row.tool_version is not None and (why := why_tool_held(row.tenant, row.tool)):
-        text = Sentence("{tool} is held. {why}", tool=row.tool, why=Sentence(why))
-        raise ToolHeld(text, snapshot=row)

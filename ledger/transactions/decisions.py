@@ -23,14 +23,13 @@ from ledger.errors import (
     NotPossible,
     Paused,
     Sentence,
-    ToolHeld,
     source_of,
 )
+from ledger.events.brakes import refuse_to_begin
 from ledger.foundation.postgres import of_each
 from ledger.models import Agent, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.sign_off import rules
-from ledger.sign_off.brakes import refuse_to_begin
 from ledger.sign_off.rules import Base, are_filled, facts_of, open_seats, terms_from
 from ledger.states import Move, Reasons, State
 from ledger.tools import is_for_agent
@@ -103,7 +102,7 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
     """Record one decision; the one that completes the quorum, or rejects, moves the transaction.
 
     Deciding the same again returns the present row. Raises ``AlreadyDecided, DigestMismatch,
-    Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest, ToolHeld``.
+    Expired, OwnTransaction, NotAllowed, NotFound, InvalidRequest``.
     """
     vote = Ballot(verdict, **wanted)
     if verdict in REASON_IS_MISSING and not vote.reason.strip():
@@ -117,7 +116,7 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
                 case = look_at({transaction_id: vote.by}).get(transaction_id)
             [recorded] = _record([_judge(case, vote)])
             return recorded.row
-    except (ToolHeld, Paused, EvidenceChanged):
+    except (Paused, EvidenceChanged):
         raise
     except NotPossible as refusal:
         # Read only now: what the refused attempt had written was rolled back.
@@ -175,7 +174,7 @@ class _Judged:
 def _judge(case: Case | None, vote: Ballot) -> _Judged:
     """Decide by ``case`` whether the vote counts, and what it moves. Raises what ``decide`` raises.
 
-    Queries only for a policy that is cited, and whether it is stopped or its tool is held.
+    Queries only for a policy that is cited, and whether it is stopped.
     """
     if case is None or not _is_open_for(case.row, vote):
         raise NotPossible()

@@ -15,7 +15,7 @@ from ledger.principals import Principal, Surface
 from ledger.seals import Link
 from ledger.sign_off.rules import Strength, Terms, filled_seats
 from ledger.transactions import sign_offs, votes
-from ledger.transactions.cases import check_evidence, check_is_not_held
+from ledger.transactions.cases import check_evidence, check_is_not_stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def check_may_decide(row: Transaction, vote: Ballot, earlier: list[Link]) -> Non
     if not votes.may_sign_off(by, votes.required_approver(in_contract, earlier)):
         raise NotPossible()
     if vote.verdict == Verdict.APPROVE:
-        check_is_not_held(row)
+        check_is_not_stopped(row)
     if vote.verdict == Verdict.APPROVE and row.evidence:
         check_evidence(row, vote.by)
 

@@ -17,9 +17,9 @@ from django.db.models.functions import Now
 
 from ledger import seals, states
 from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
+from ledger.events.brakes import refuse_stopped
 from ledger.models import Ending, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sign_off.brakes import refuse_stopped
 from ledger.states import EventKind, Move, Outcome, State
 from ledger.tools import deployed_tool_of, tool_of
 from ledger.transactions import sign_offs

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from ledger.events import brakes
+from ledger.events.brakes import Scope
 from ledger.models import Brake
 from ledger.principals import Surface, system
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
 from tests.rules.conftest import activated, olga, otto  # noqa: F401
 
 SERVER = system("command", "olga on the server")

@@ -14,13 +14,13 @@ from django.db.transaction import atomic
 
 from ledger import execution
 from ledger.errors import InvalidRequest, NotAllowed, NotPossible, Paused
+from ledger.events import brakes
+from ledger.events.brakes import Scope
+from ledger.events.brakes.verbs import LOCK
 from ledger.execution import redemption
 from ledger.execution.claims import claim_all
 from ledger.models import Brake, Event, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
-from ledger.sign_off.brakes.verbs import LOCK
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
@@ -330,6 +330,8 @@ def test_what_makes_no_sense_is_refused(stop, said):
     [
         "UPDATE ledger_brake SET tenant = 'globex'",
         "UPDATE ledger_brake SET until = now()",
+        "UPDATE ledger_brake SET keeps = true",
+        "UPDATE ledger_brake SET is_hold = true",
         "UPDATE ledger_brake SET counted_at = now()",
         "DELETE FROM ledger_brake",
         "TRUNCATE ledger_brake",

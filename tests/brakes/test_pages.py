@@ -125,6 +125,21 @@ def test_only_a_superuser_stops_everything(as_olga, olga_user):
     assert Brake.objects.get().tenant == ""
 
 
+def test_people_choose_to_keep_what_agents_propose(as_alice, as_vera, helpdesk):
+    address = page(tenant="acme", agent=HELPDESK)
+    assert (
+        "Keep what agents propose meanwhile; it waits here"
+        in as_alice.get(address).content.decode()
+    )
+
+    as_alice.post(address, said(keeps="on"))
+
+    assert Brake.objects.get().keeps
+    assert "what agents propose is kept" in as_vera.get("/").content.decode()
+    as_alice.post(address, said())
+    assert not Brake.objects.latest("pk").keeps
+
+
 def test_until_the_end_of_today(as_alice, helpdesk):
     as_alice.post(page(tenant="acme", agent=HELPDESK), said(lasts="today"))
     brake = Brake.objects.get()
@@ -141,9 +156,13 @@ def test_a_reason_is_needed(as_alice, helpdesk):
 def test_the_command_puts_lists_and_lifts(helpdesk):
     out = StringIO()
     call_command("brake", "put", tenant="acme", agent=HELPDESK, why=WHY, minutes=5, stdout=out)
-    brake = Brake.objects.get()
+    call_command("brake", "put", "--tenant", "acme", "--why", WHY, "--keep", stdout=out)
+    assert list(Brake.objects.order_by("pk").values_list("keeps", flat=True)) == [False, True]
     call_command("brake", "list", stdout=out)
-    assert out.getvalue().count(WHY) == 2
+    assert out.getvalue().count(WHY) == 4
+    assert out.getvalue().count("proposals are kept") == 2
+    brake, kept = Brake.objects.order_by("pk")
+    call_command("brake", "lift", str(kept.pk), stdout=out)
     call_command("brake", "lift", str(brake.pk), stdout=out)
     assert not Brake.objects.standing().exists()
 
@@ -154,7 +173,7 @@ def test_the_command_puts_lists_and_lifts(helpdesk):
 
 
 def test_agents_read_what_stands_still_in_their_tenant(helpdesk, agent_client, stop):
-    stop("acme", tool="pay")
+    stop("acme", tool="pay", keeps=True)
     stop()
     stop("globex")
 
@@ -167,3 +186,4 @@ def test_agents_read_what_stands_still_in_their_tenant(helpdesk, agent_client, s
         ("", True),
     ]
     assert {each["why"] for each in listed} == {WHY}
+    assert [(each["keeps"], each["is_hold"]) for each in listed] == [(True, False), (False, False)]

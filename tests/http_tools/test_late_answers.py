@@ -7,10 +7,10 @@ from django.db import connections
 from django.db.models.functions import Now
 
 from ledger import execution
-from ledger.models import Transaction
+from ledger.events import brakes
+from ledger.models import Brake, Transaction
 from ledger.proof.audit.verification import verify
 from ledger.proof.log import checkpoints
-from ledger.tools import held_tools
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.http_tools.conftest import OPERATOR
@@ -175,7 +175,7 @@ def held_while_it_is_asked(answer):
 
     def hold(_):
         try:
-            held_tools.hold("acme", "refund_invoice", "It changed.", by=OPERATOR, via="command")
+            brakes.hold("acme", "refund_invoice", "It changed.", by=OPERATOR, via="command")
         finally:
             connections.close_all()
         return answer
@@ -191,7 +191,7 @@ def test_a_hold_after_the_last_look_loses_no_answer(refund, service):
 
     row.refresh_from_db()
     assert (row.state, row.receipt) == ("committed", "re_1")
-    assert held_tools.why_tool_held("acme", "refund_invoice") == "It changed."
+    assert Brake.objects.holds_of("acme", "refund_invoice").get().why == "It changed."
 
 
 def test_a_second_attempt_waits_for_the_end_of_the_hold_and_costs_none_meanwhile(refund, service):
@@ -206,7 +206,7 @@ def test_a_second_attempt_waits_for_the_end_of_the_hold_and_costs_none_meanwhile
     assert row.next_attempt_at is not None
     assert service.verbs() == ["commit"]
 
-    held_tools.release("acme", "refund_invoice", by=OPERATOR, via="command")
+    brakes.end_hold("acme", "refund_invoice", by=OPERATOR, via="command")
     service.answers["commit"] = SECOND
     Transaction.objects.filter(pk=row.pk).update(next_attempt_at=Now())
     execution.commit(row.pk)

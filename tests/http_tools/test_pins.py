@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import copy
+import importlib
 from contextlib import suppress
+from threading import Barrier, Thread
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db import connection, connections
 from django.db.models.functions import Now
 
 from approvals import metrics
 from approvals.desk import decisions
 from approvals.desk.confirmations import confirmation_word
 from ledger import execution
-from ledger.errors import LedgerError, ToolHeld
-from ledger.models import Event, RegisteredTool, Transaction, Watched
+from ledger.errors import LedgerError, NotPossible, Paused
+from ledger.events import brakes
+from ledger.models import Brake, Event, RegisteredTool, Transaction, Watched
 from ledger.principals import Principal, Surface
+from ledger.proof.audit import verification
+from ledger.proof.audit.stops import Stops
+from ledger.proof.log import checkpoints
 from ledger.states import State
 from ledger.tools import pinned_contracts, watched
 from ledger.transactions import coordinator
@@ -71,7 +79,7 @@ def approve(row: Transaction, **how: Any) -> Transaction:
 def test_what_is_published_as_it_was_pinned_holds_nothing(tool, service):
     row = read_again()
 
-    assert (row.held, row.watched.error) == ("", "")
+    assert (row.is_held, row.watched.error) == (False, "")
     assert row.watched.read_at is not None
     assert watched.due() == []
     assert service.verbs() == ["contract", "contract"]
@@ -83,19 +91,19 @@ def test_a_change_holds_the_tool_until_an_operator_has_accepted_it(tool, service
     service.answers["contract"] = (200, with_promise(idempotent=False), {})
     row = read_again()
 
-    with pytest.raises(ToolHeld, match=r"refund_invoice is held\. What its owner publishes"):
+    with pytest.raises(Paused, match=r"refund_invoice is held\. What its owner publishes"):
         proposed("2")
-    with pytest.raises(ToolHeld):
+    with pytest.raises(Paused):
         approve(pending)
     assert Transaction.objects.get().state == State.PREPARED
-    held = Event.objects.get(kind="tool_held")
+    held = Event.objects.get(kind="brake_put")
     assert (held.principal, held.via) == ("system:pins", "system")
 
     pinned_contracts.accept_contract(row, sha256=_sha256(with_promise(idempotent=False)), **BY)
 
     assert approve(pending).state == State.APPROVED
     assert proposed("2").state == State.PREPARED
-    assert Event.objects.get(kind="tool_released").principal_name == "olga on the server"
+    assert Event.objects.get(kind="brake_lifted").principal_name == "olga on the server"
 
 
 def _sha256(contract: dict[str, Any]) -> str:
@@ -104,7 +112,7 @@ def _sha256(contract: dict[str, Any]) -> str:
     return published.digest_of(contract)
 
 
-def test_what_is_held_can_be_rejected_and_expires(tool, service):
+def test_what_is_held_can_be_rejected(tool, service):
     pending = proposed()
     service.answers["contract"] = (200, with_promise(plan=True), {})
     read_again()
@@ -117,17 +125,24 @@ def test_what_is_held_can_be_rejected_and_expires(tool, service):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_what_was_signed_off_before_the_hold_is_not_sent(tool, service):
+def test_what_was_signed_off_before_the_hold_waits_until_the_change_is_accepted(tool, service):
     signed_off = approve(proposed())
-    service.answers["contract"] = (200, with_promise(idempotent=False), {})
-    read_again()
+    changed = with_promise(idempotent=False)
+    service.answers |= {
+        "contract": (200, changed, {}),
+        "commit": (200, {"receipt": {"id": "re_7"}}, {}),
+    }
+    row = read_again()
 
     execution.commit(signed_off.pk)
     signed_off.refresh_from_db()
-
-    assert (signed_off.state, signed_off.ending) == ("rolling_back", "failed")
-    assert "Nothing was sent: refund_invoice is held." in signed_off.error
+    assert signed_off.state == State.APPROVED
     assert "commit" not in service.verbs()
+
+    pinned_contracts.accept_contract(row, sha256=_sha256(changed), **BY)
+    execution.commit(signed_off.pk)
+    signed_off.refresh_from_db()
+    assert (signed_off.state, signed_off.receipt) == (State.COMMITTED, "re_7")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -162,7 +177,8 @@ def test_a_repeat_of_an_earlier_request_still_gets_its_answer(tool, service, as_
     assert first.status_code == 201
     assert again.json()["transaction_id"] == first.json()["transaction_id"]
     assert other.status_code == 409
-    assert other.json()["type"].endswith("tool_is_held")
+    assert other.json()["code"] == "paused"
+    assert "is held" in other.json()["detail"]
 
 
 def test_a_policy_does_not_approve_what_is_held(service, registered):
@@ -180,7 +196,7 @@ def test_a_policy_does_not_approve_what_is_held(service, registered):
     service.answers["contract"] = (200, with_promise(plan=True), {})
     read_again()
 
-    with pytest.raises(ToolHeld):
+    with pytest.raises(Paused):
         proposed()
     sweeper.sign_off_by_policy()
 
@@ -194,10 +210,10 @@ def test_once_held_it_stays_held_when_the_owner_changes_it_back(tool, service):
 
     row = read_again()
 
-    assert row.held
-    assert Event.objects.filter(kind="tool_held").count() == 1
+    assert row.is_held
+    assert Event.objects.filter(kind="brake_put").count() == 1
     pinned_contracts.accept_contract(row, sha256=_sha256(CONTRACT), **BY)
-    assert RegisteredTool.objects.get().held == ""
+    assert not RegisteredTool.objects.get().is_held
 
 
 def test_only_what_was_seen_is_accepted_also_if_it_changes_at_every_read(tool, service):
@@ -209,9 +225,9 @@ def test_only_what_was_seen_is_accepted_also_if_it_changes_at_every_read(tool, s
 
     with pytest.raises(pinned_contracts.NotPinned, match="changed again"):
         pinned_contracts.accept_contract(second, sha256=seen, **BY)
-    assert RegisteredTool.objects.get().held
+    assert RegisteredTool.objects.get().is_held
     pinned_contracts.accept_contract(second, sha256=_sha256(second.watched.seen), **BY)
-    assert read_again().held
+    assert read_again().is_held
 
 
 STRANGE = {
@@ -232,10 +248,10 @@ def test_what_is_no_contract_holds_the_tool_and_cannot_be_accepted(what, tool, s
 
     row = read_again()
 
-    assert row.held
+    assert row.is_held
     with pytest.raises(pinned_contracts.NotPinned):
         pinned_contracts.accept_contract(row, sha256=_sha256(row.watched.seen), **BY)
-    assert RegisteredTool.objects.get().held
+    assert RegisteredTool.objects.get().is_held
 
 
 def _drip(handler: Any) -> None:
@@ -265,7 +281,7 @@ def test_what_cannot_be_read_is_shown_and_holds_nothing(what, tool, service):
 
     assert row.watched.error
     assert row.watched.failing_since is not None
-    assert row.held == ""
+    assert not row.is_held
     service.answers["contract"] = (200, CONTRACT, {})
     assert read_again().watched.error == ""
 
@@ -316,14 +332,19 @@ def test_an_operator_pins_and_releases_in_the_admin_what_they_were_shown(service
     seen = olga.get(page)
     assert "promises.plan" in seen.content.decode()
     olga.post(page, {"act": "accept", "sha256": "0" * 64})
-    assert RegisteredTool.objects.get().held
+    assert RegisteredTool.objects.get().is_held
     olga.post(page, {"act": "accept", "sha256": seen.context["sha256"]})
 
-    assert RegisteredTool.objects.get().held == ""
+    assert not RegisteredTool.objects.get().is_held
     olga.post(page, {"act": "unpin"})
     assert RegisteredTool.objects.get().watched is None
     kinds = Event.objects.filter(principal_name="Olga2").order_by("pk")
-    assert [event.kind for event in kinds] == ["tool_pinned", "tool_released", "tool_unpinned"]
+    assert [event.kind for event in kinds] == [
+        "tool_pinned",
+        "tool_pinned",
+        "brake_lifted",
+        "tool_unpinned",
+    ]
 
 
 def test_the_admin_says_what_of_the_manifest_the_owner_does_not_promise(service, registered, acme):
@@ -348,15 +369,96 @@ def test_the_desk_says_that_the_tool_is_held_and_offers_to_reject(
     read_again()
 
     item = as_alice.get(f"/transactions/{pending.pk}/").content.decode()
-    assert "The tool is held" in item
+    assert "refund_invoice is held. What its owner publishes has changed." in item
     assert "data-approve" not in item
     assert "data-reject" in item
     vote = {"digest": pending.intent_digest, "typed": confirmation_word(pending)}
     answer = as_alice.post(f"/transactions/{pending.pk}/approve", vote)
     assert answer.status_code == 409
     assert "refund_invoice is held" in answer.content.decode()
-    assert "refund_invoice</bdi>" in as_olga.get("/").content.decode()
-    assert "It is held" in as_olga.get("/ops/").content.decode()
-    assert "Tools that are held" not in as_alice.get("/").content.decode()
     with pytest.raises(LedgerError, match="is held"):
         decisions.approve(alice_user, pending.pk, via=Surface.SLACK, **vote)
+
+
+def test_every_page_shows_a_hold_and_leads_operators_to_what_has_changed(
+    tool, service, as_alice, as_olga
+):
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+
+    for client in (as_alice, as_olga):
+        shown = client.get("/").content.decode()
+        assert "What its owner publishes has changed." in shown
+        assert "Let it go on" not in shown
+    assert f'href="/tools/{tool.pk}/"' in as_olga.get("/").content.decode()
+    assert f'href="/tools/{tool.pk}/"' not in as_alice.get("/").content.decode()
+
+
+def test_nobody_lifts_a_hold_without_having_looked(tool, service, as_olga, olga_user):
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    read_again()
+    hold = Brake.objects.get()
+
+    for is_superuser in (False, True):
+        olga_user.is_superuser = is_superuser
+        olga_user.save()
+        refused = as_olga.post(f"/brakes/{hold.pk}/lift", follow=True)
+        assert "accepting it ends it" in refused.content.decode()
+    with pytest.raises(NotPossible, match="accepting it ends it"):
+        brakes.lift(hold.pk, **BY)
+
+    assert RegisteredTool.objects.get().is_held
+
+
+def test_a_hold_is_no_brake_that_people_put_and_both_stand(tool, service):
+    scope = brakes.Scope("acme", tool="refund_invoice")
+    service.answers["contract"] = (200, with_promise(plan=True), {})
+    put = brakes.put(scope, "It pays twice.", **BY)
+    row = read_again()
+
+    brakes.lift(put.brake.pk, **BY)
+    with pytest.raises(Paused, match="is held"):
+        proposed()
+    brakes.put(scope, "It pays twice.", **BY)
+    pinned_contracts.accept_contract(row, sha256=_sha256(row.watched.seen), **BY)
+
+    with pytest.raises(Paused, match="It pays twice"):
+        proposed()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_who_hold_a_tool_at_once_put_one_brake(tool):
+    barrier, put = Barrier(2), []
+
+    def hold() -> None:
+        try:
+            barrier.wait()
+            put.append(brakes.hold("acme", "refund_invoice", "It changed.", **BY))
+        finally:
+            connections.close_all()
+
+    threads = [Thread(target=hold) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert sorted(put) == [False, True]
+    assert Brake.objects.count() == Event.objects.filter(kind="brake_put").count() == 1
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_tool_that_was_held_by_an_earlier_version_is_under_a_brake_that_verifies(tool):
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE ledger_registeredtool SET held = 'It changed, Ümlaut “so”.'")
+    migration = importlib.import_module("ledger.migrations.0020_holds")
+
+    with connection.schema_editor() as editor:
+        migration.put_brakes(apps, editor)
+
+    with pytest.raises(Paused, match="It changed, Ümlaut"):
+        proposed()
+    assert [*Stops().faults()] == []
+    verification.verify(checkpoints.own_public_keys())
+    Brake.objects.update(lifted_at=Now(), lifted_by="user:1")
+    assert [*Stops().faults()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.models import ChangeRequest, Event, McpUpstream, UpstreamTool
+from ledger.models import ChangeRequest, Event, McpUpstream, RegisteredTool, UpstreamTool
 from ledger.tools import manifests, mcp_upstreams, watched
 from ledger.tools.catalogue import readonly_named, tool_named
 from ledger.tools.registrations import loosened
@@ -67,7 +67,7 @@ def test_what_changed_is_shown_and_only_what_was_shown_is_released(olga, billing
     assert "to whoever asks" in page
     assert "\u202e" not in page
     settle(olga, row, release="1")  # what was seen before it changed
-    assert tool_named("acme", "billing_refund") is None
+    assert RegisteredTool.objects.get().is_held
 
     billing.tools = [{**REFUND, "description": "Refunds an invoice to its payer."}]
     read_again()
@@ -103,10 +103,10 @@ def test_an_operator_holds_a_tool(olga, billing):
 
     settle(olga, row, hold="1")
 
-    assert tool_named("acme", "billing_refund") is None
+    assert RegisteredTool.objects.get().is_held
     assert UpstreamTool.objects.get().state == "held"
     settle(olga, UpstreamTool.objects.get(), release="1")
-    assert tool_named("acme", "billing_refund") is not None
+    assert not RegisteredTool.objects.get().is_held
 
 
 def test_an_operator_of_another_tenant_sees_and_settles_nothing(globex, billing):

@@ -547,5 +547,5 @@ def test_nothing_is_made_good_by_a_tool_that_is_held(upstream, with_find, apply,
     execution.compensate(row.pk)
 
     row.refresh_from_db()
-    assert (row.state, "is held" in row.error) == ("compensating", True)
+    assert row.state == "compensating"
     assert [call["name"] for call in upstream.calls()] == ["refund"]

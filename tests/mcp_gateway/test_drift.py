@@ -11,7 +11,7 @@ from django.db import connections
 
 from approvals import metrics
 from ledger import execution
-from ledger.errors import ToolHeld
+from ledger.errors import Paused
 from ledger.models import Event, McpUpstream, RegisteredTool, UpstreamTool, Watched
 from ledger.tools import watched
 from ledger.tools.catalogue import readonly_named, tool_named
@@ -28,8 +28,12 @@ CHANGED = {**REFUND, "description": "Refunds an invoice to whoever asks."}
 
 
 def kinds():
-    told = Event.objects.filter(kind__in=["tool_held", "tool_released", "tool_changed"])
+    told = Event.objects.filter(kind__in=["brake_put", "brake_lifted", "tool_changed"])
     return list(told.order_by("pk").values_list("kind", flat=True))
+
+
+def is_held():
+    return RegisteredTool.objects.get(name="billing_refund").is_held
 
 
 def test_a_changed_tool_is_held_and_what_waits_can_only_be_rejected(billing, alice):
@@ -39,12 +43,12 @@ def test_a_changed_tool_is_held_and_what_waits_can_only_be_rejected(billing, ali
 
     read_again()
 
-    with pytest.raises(ToolHeld):
+    with pytest.raises(Paused):
         propose("billing_refund", invoice="9", amount=5)
-    with pytest.raises(ToolHeld, match="definition has changed"):
+    with pytest.raises(Paused, match="definition has changed"):
         coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
     coordinator.reject(other.pk, digest=other.intent_digest, by=alice, via="web", reason="No.")
-    assert kinds() == ["tool_held"]
+    assert kinds() == ["brake_put"]
     assert "to whoever asks" in gateway("list", "billing")
 
     gateway("release", "billing", "refund")
@@ -55,7 +59,7 @@ def test_a_changed_tool_is_held_and_what_waits_can_only_be_rejected(billing, ali
 
     assert row.state == "committed", row.error
     assert tool_named("acme", "billing_refund").description == CHANGED["description"]
-    assert kinds() == ["tool_held", "tool_released", "tool_changed"]
+    assert kinds() == ["brake_put", "brake_lifted", "tool_changed"]
 
 
 def test_what_was_signed_off_before_the_hold_is_not_called(billing, signed_off):
@@ -65,8 +69,7 @@ def test_what_was_signed_off_before_the_hold_is_not_called(billing, signed_off):
     execution.commit(row.pk)
 
     row.refresh_from_db()
-    assert row.state in {"failed", "rolling_back"}
-    assert "is held" in row.error
+    assert row.state == "approved"
     assert billing.calls() == []
 
 
@@ -82,15 +85,34 @@ def test_a_definition_that_changes_right_before_the_call_is_not_called_and_is_he
     assert row.state in {"failed", "rolling_back"}
     assert "has changed" in row.error
     assert billing.calls() == []
-    assert kinds() == ["tool_held"]
+    assert kinds() == ["brake_put"]
     held = UpstreamTool.objects.get()
     assert (held.state, held.definition) == ("held", {**CHANGED, "annotations": None})
     billing.tools = [REFUND]
-    with pytest.raises(ToolHeld, match="definition has changed"):
+    with pytest.raises(Paused, match="definition has changed"):
         propose("billing_refund", invoice="9", amount=5)
     gateway("sync", "billing")
     gateway("release", "billing", "refund")
     propose("billing_refund", invoice="9", amount=5)
+
+
+def test_a_tool_that_only_reads_is_not_called_once_it_has_changed(upstream, acme, as_helpdesk):
+    reads = tool("find", annotations={"readOnlyHint": True})
+    upstream.tools = [reads]
+    upstream.answers["find"] = DONE
+    gateway("add", "billing", upstream.address)
+    digest = gateway("release", "billing", all_read_only=True).split()[-1]
+    gateway("release", "billing", all_read_only=True, definition=digest)
+    call = ("/tools/billing_find/call", {"arguments": {"invoice": "7", "amount": 5}})
+    assert as_helpdesk.post(*call).status_code == 200
+    upstream.tools = [{**reads, "description": "Finds what others asked for."}]
+    read_again()
+
+    answer = as_helpdesk.post(*call)
+
+    assert answer.status_code >= 400
+    assert "is held" in answer.content.decode()
+    assert len(upstream.calls()) == 1
 
 
 def test_a_tool_that_vanishes_is_held_and_stays_so_when_it_comes_back(billing):
@@ -103,10 +125,10 @@ def test_a_tool_that_vanishes_is_held_and_stays_so_when_it_comes_back(billing):
     billing.tools = [REFUND]
     read_again()
 
-    assert tool_named("acme", "billing_refund") is None
-    assert kinds() == ["tool_held"]
+    assert is_held()
+    assert kinds() == ["brake_put"]
     gateway("release", "billing", "refund")
-    assert tool_named("acme", "billing_refund") is not None
+    assert not is_held()
 
 
 def test_a_list_that_changes_at_every_look_is_one_event(billing):
@@ -120,9 +142,9 @@ def test_a_list_that_changes_at_every_look_is_one_event(billing):
     for _ in range(5):
         read_again()
 
-    assert kinds() == ["tool_held"]
+    assert kinds() == ["brake_put"]
     assert UpstreamTool.objects.count() == 2  # the new ones that nobody released are forgotten
-    assert tool_named("acme", "billing_refund") is None
+    assert is_held()
 
 
 NAMES = {
@@ -298,7 +320,7 @@ def test_a_server_elsewhere_is_another_server_and_its_tools_are_held(billing, si
 
     gateway("add", "billing", billing.address.replace("127.0.0.1", "localhost"))
 
-    assert tool_named("acme", "billing_refund") is None
+    assert is_held()
     gateway("release", "billing", "refund")
     execution.commit(row.pk)
     row.refresh_from_db()
@@ -314,10 +336,12 @@ def test_the_server_of_another_tenant_does_not_exist(billing, globex):
 
 def test_a_server_that_is_removed_takes_its_tools_along(billing, signed_off):
     row = signed_off()
+    gateway("hold", "billing", "refund")
 
     gateway("remove", "billing")
 
     assert tool_named("acme", "billing_refund") is None
+    assert not is_held()
     execution.commit(row.pk)
     assert billing.calls() == []
 

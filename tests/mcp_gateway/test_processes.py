@@ -7,8 +7,7 @@ import threading
 import pytest
 from django.db.models.functions import Now
 
-from ledger.models import RegisteredTool, Transaction, Watched
-from ledger.tools.catalogue import tool_named
+from ledger.models import Brake, Transaction, Watched
 from tests.conftest import propose
 from tests.mcp_gateway.conftest import gateway
 from tests.mcp_gateway.upstreams import REFUND
@@ -53,9 +52,7 @@ def test_a_definition_that_changes_is_held_by_the_processes_themselves(billing, 
 
     with running("courier", "sweeper", **LOOPBACK):
         Watched.objects.update(read_again_at=Now())
-        until(lambda: RegisteredTool.objects.exclude(held="").exists(), 60, "it is held")
-
-    assert tool_named("acme", "billing_refund") is None
+        until(lambda: Brake.objects.filter(is_hold=True).exists(), 60, "it is held")
 
 
 def test_an_answer_after_the_time_is_over_changes_nothing(billing, acme, signed_off, apply):

@@ -10,8 +10,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings as django_settings
 from django.test import Client
 
+from ledger.events import brakes
 from ledger.foundation.crypto import signing_keys
-from ledger.models import Agent, Event, Permit, RegisteredTool, Tenant, Transaction
+from ledger.models import Agent, Event, Permit, Tenant, Transaction
+from ledger.principals import SWEEPER, Surface
 from ledger.tools import permits, registrations
 from ledger.tools.manifests import ManifestRefused, read
 from ledger.tools.permits import PermitRefused
@@ -90,10 +92,11 @@ def test_what_was_suspended_after_the_sign_off_is_not_redeemed(permit, helpdesk,
     assert redeem_bare(permit["permit"], permit["jti"]).status_code == 409
 
     Tenant.objects.filter(pk=acme.pk).update(tools=["*"])
-    RegisteredTool.objects.update(held="What its owner publishes has changed.")
+    tool = ("acme", Transaction.objects.get().tool)
+    brakes.hold(*tool, "What its owner publishes has changed.", by=SWEEPER, via=Surface.SYSTEM)
     assert redeem_bare(permit["permit"], permit["jti"]).status_code == 409
 
-    RegisteredTool.objects.update(held="")
+    brakes.end_hold(*tool, by=SWEEPER, via=Surface.SYSTEM)
     assert redeem_bare(permit["permit"], permit["jti"]).status_code == 200
 
 

@@ -13,11 +13,12 @@ from approvals.desk import policies
 from approvals.http.middleware import roles_of
 from ledger import execution
 from ledger.errors import NotAllowed
+from ledger.events import brakes
+from ledger.events.brakes import Scope
 from ledger.models import Event, Group, Transaction
 from ledger.principals import system
 from ledger.proof.log import checkpoints
-from ledger.sign_off import brakes, groups, rules
-from ledger.sign_off.brakes import Scope
+from ledger.sign_off import groups, rules
 from ledger.sign_off.rules import Base, Facts, RulesRefused, Terms, read, sentences
 from ledger.states import State
 from ledger.transactions import coordinator

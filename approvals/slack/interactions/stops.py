@@ -28,10 +28,10 @@ from approvals.slack.interactions.command_queue import Claim
 from approvals.slack.interactions.commands import Click, Source
 from approvals.slack.rendering import ButtonValue, ModalValue, desk_link, home, modals
 from ledger.errors import LedgerError, NotAllowed, NotFound, Sentence
+from ledger.events import brakes
+from ledger.events.brakes import Scope
 from ledger.models import Agent, Brake, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
 from ledger.tools import last_named
 
 VERBS = frozenset({"stop", "lift"})

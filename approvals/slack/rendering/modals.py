@@ -43,7 +43,7 @@ from approvals.slack.rendering.text import (
     rich,
     shortened,
 )
-from ledger.sign_off.brakes import WHY_MAX, Scope
+from ledger.events.brakes import WHY_MAX, Scope
 
 # What a view can hold, less what Assent puts there itself.
 MOST_FIELDS = 45

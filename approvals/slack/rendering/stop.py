@@ -44,7 +44,8 @@ def standing(person: User, tenants: Collection[str], roles: Roles, team: str) ->
     brakes = standing_for(tenants)
     for brake in brakes[:MOST_SHOWN]:
         yield _shown(brake)
-        if may_lift(brake, str(principal_of(person)), roles, is_superuser=person.is_superuser):
+        by = str(principal_of(person))
+        if not brake.is_hold and may_lift(brake, by, roles, is_superuser=person.is_superuser):
             yield ActionsBlock(elements=[_lift(brake, team)])
     if (more := len(brakes) - MOST_SHOWN) > 0:
         text = ngettext("One more is on the desk.", "{count} more are on the desk.", more)

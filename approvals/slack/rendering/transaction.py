@@ -67,7 +67,7 @@ from approvals.slack.rendering.usual import usual
 from ledger import contracts
 from ledger.models import Transaction
 from ledger.states import FINAL, State
-from ledger.tools import is_for_agent, tool_of, why_held
+from ledger.tools import is_for_agent, tool_of
 
 # Nothing is to be stopped any more.
 ENDING = FINAL | {State.ROLLING_BACK}
@@ -302,9 +302,6 @@ def _origin(row: Transaction) -> Iterator[Block]:
         origin.append(text.format(function=asked_as.function))
     yield ContextBlock(elements=[plain(one_line(" · ".join(origin)), 700)])
     yield from came_over(origins.of_transaction(row))
-    if row.state == State.PREPARED and why_held(row):
-        text = _("The tool is held: an operator has to look at what its owner changed.")
-        yield ContextBlock(elements=[plain(text, 500)])
     if row.state == State.PREPARED:
         key = shortened(row.operation_key, 500)
         text = _("Operation key: {key}").format(key=key)

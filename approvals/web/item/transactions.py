@@ -59,7 +59,7 @@ from ledger.models import Event, Transaction
 from ledger.principals import Surface
 from ledger.reporting.usage import usual_of
 from ledger.states import EventKind, State
-from ledger.tools import silent_addresses, why_held
+from ledger.tools import silent_addresses
 
 WANTED: dict[Callable[..., Transaction], str] = {
     decisions.approve: EventKind.APPROVED,
@@ -190,7 +190,6 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "in_preview": asked_in_preview(row),
         "silence": silent_addresses.silence_of(row),
         "stopped_by": why_stopped(row) if row.state in {State.PREPARED, State.APPROVED} else "",
-        "held": why_held(row) if row.state == State.PREPARED else "",
         "is_irreversible": policies.is_irreversible(row),
         "has_to_type": has_to_type,
         "asks_for_note": policies.asks_for_note(row),

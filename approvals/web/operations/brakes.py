@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -21,10 +20,10 @@ from approvals.web.forms import ReasonField
 from approvals.web.requests import roles_of_request, tenants_of_request
 from approvals.web.sign_in.authentication import person_of
 from ledger.errors import LedgerError
+from ledger.events import brakes
+from ledger.events.brakes import Scope
 from ledger.models import Agent, Brake, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
 from ledger.tools import last_named
 
 
@@ -38,6 +37,13 @@ class StopForm(forms.Form):
         widget=forms.RadioSelect,
         initial="900",
         required=False,
+    )
+    keeps = forms.BooleanField(
+        label=gettext_lazy("Keep what agents propose meanwhile; it waits here"),
+        required=False,
+        help_text=gettext_lazy(
+            "Otherwise they are told to ask again later, as with tools that reserve something."
+        ),
     )
     why = ReasonField(
         label=gettext_lazy("Why"),
@@ -54,8 +60,15 @@ class StopForm(forms.Form):
         field.choices = [(str(n), scope_in_words(scope)) for n, scope in enumerate(scopes)]
         field.initial = "0"
 
-    def wanted(self) -> tuple[Scope, timedelta | None]:
-        return self.scopes[int(self.cleaned_data["scope"])], span_of(self.cleaned_data["lasts"])
+    def wanted(self) -> dict[str, Any]:
+        """The brake that the person asks for."""
+        data = self.cleaned_data
+        return {
+            "scope": self.scopes[int(data["scope"])],
+            "why": data["why"],
+            "lasts": span_of(data["lasts"]),
+            "keeps": data["keeps"],
+        }
 
 
 @login_required
@@ -64,10 +77,9 @@ def stop(request: HttpRequest) -> HttpResponse:
     """The page on which a person stops what its address names, or more of the same."""
     form = StopForm(request.POST or None, scopes=_scopes(request))
     if request.method == "POST" and form.is_valid():
-        scope, lasts = form.wanted()
         by = principal_of(person_of(request))
         try:
-            done = brakes.put(scope, form.cleaned_data["why"], by=by, via=Surface.WEB, lasts=lasts)
+            done = brakes.put(**form.wanted(), by=by, via=Surface.WEB)
         except LedgerError as refusal:
             form.add_error("why", refusal_in_words(refusal))
         else:

@@ -89,9 +89,9 @@ def _buses(tenants: frozenset[str]) -> list[dict[str, Any]]:
 
 
 def _elsewhere(tenants: frozenset[str]) -> list[RegisteredTool]:
-    """The tools that are held, and those whose owners publish what they promise."""
+    """The tools whose owners publish what they promise."""
     registered = RegisteredTool.objects.filter(tenant__in=tenants, is_withdrawn=False)
-    shown = registered.exclude(watched=None, held="").select_related("watched")
+    shown = registered.exclude(watched=None).select_related("watched")
     return list(shown.order_by("name"))
 
 

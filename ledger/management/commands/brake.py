@@ -10,11 +10,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from ledger.errors import LedgerError
-from ledger.events import command_principal
+from ledger.events import brakes, command_principal
+from ledger.events.brakes import Scope
 from ledger.models import Agent, Brake, Tenant, Transaction
 from ledger.principals import Principal, Surface
-from ledger.sign_off import brakes
-from ledger.sign_off.brakes import Scope
 from ledger.tools import tools_of
 
 
@@ -29,6 +28,9 @@ class Command(BaseCommand):
         put.add_argument("--tool", default="")
         put.add_argument("--why", required=True, help="Everybody who is stopped reads it.")
         put.add_argument("--minutes", type=int, help="Without it: until it is lifted.")
+        put.add_argument(
+            "--keep", action="store_true", help="Keep what agents propose meanwhile; it waits."
+        )
         lift = verbs.add_parser("lift", help="Let it go on.")
         lift.add_argument("number", type=int, help="As `brake list` shows it.")
         verbs.add_parser("list", help="What stands still now.")
@@ -42,7 +44,14 @@ class Command(BaseCommand):
             raise CommandError(str(refusal.detail)) from None
 
     def _put(
-        self, tenant: str, agent: str, tool: str, why: str, minutes: int | None, **_: Any
+        self,
+        tenant: str,
+        agent: str,
+        tool: str,
+        why: str,
+        minutes: int | None,
+        keep: bool,
+        **_: Any,
     ) -> None:
         if tenant and not Tenant.objects.filter(pk=tenant).exists():
             raise CommandError(f"There is no tenant {tenant}.")
@@ -53,7 +62,7 @@ class Command(BaseCommand):
             raise CommandError(f"There is no tool {tool} in {tenant or 'any tenant'}.")
         lasts = None if minutes is None else timedelta(minutes=minutes)
         origin: dict[str, Any] = {"by": command_principal(), "via": Surface.COMMAND}
-        done = brakes.put(Scope(tenant, agent, tool), why, lasts=lasts, **origin)
+        done = brakes.put(Scope(tenant, agent, tool), why, lasts=lasts, keeps=keep, **origin)
         self.stdout.write(_line(done.brake))
         if not done.is_waited_for:
             self.stderr.write(
@@ -80,4 +89,5 @@ def _is_known(tool: str, tenant: str) -> bool:
 def _line(brake: Brake) -> str:
     until = f" until {brake.until:%Y-%m-%d %H:%M} UTC" if brake.until else ""
     since = f"since {brake.at:%Y-%m-%d %H:%M} UTC"
-    return f"{brake.pk}  {brake}  {since}{until}, {brake.by_name}: {brake.why}"
+    kept = ", proposals are kept" if brake.keeps else ""
+    return f"{brake.pk}  {brake}  {since}{until}{kept}, {brake.by_name}: {brake.why}"

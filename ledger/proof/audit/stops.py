@@ -117,6 +117,8 @@ def _as_sealed(stop: Stop) -> tuple[object, ...]:
         put.reason,
         (put.principal, put.principal_name),
         stop.until,
+        put.says.get("keeps", False),
+        put.says.get("is_hold", False),
         (lifted.principal, lifted.principal_name) if lifted else ("", ""),
         True,
     )
@@ -134,6 +136,8 @@ def _as_kept(brake: Brake, stop: Stop) -> tuple[object, ...]:
         brake.why,
         (brake.by, brake.by_name),
         seals.as_text(brake.until),
+        brake.keeps,
+        brake.is_hold,
         (brake.lifted_by, brake.lifted_by_name),
         all(abs(kept - sealed) < TOLERANCE for kept, sealed in times),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
@@ -26,13 +26,12 @@ class HttpTool(ManifestTool):
         self,
         manifest: HttpManifest,
         showing: Showing = show_nothing,
-        why_held: Callable[[], str] = str,
         secrets: Secrets | None = None,
     ) -> None:
         """At each call ``showing`` and ``secrets`` find the credential and the signing secret that
-        the manifest names; before each effect ``why_held`` says whether the tool is held."""
+        the manifest names."""
         super().__init__(manifest, companions=manifest.routes)
-        self.service, self.why_held = Service(manifest.address, showing, secrets), why_held
+        self.service = Service(manifest.address, showing, secrets)
         self.receipts_are_complete = manifest.receipts_are_complete
         self.runs_at, self.asked_over = urlsplit(manifest.address).netloc, "http"
 
@@ -41,8 +40,6 @@ class HttpTool(ManifestTool):
         anything else that it raises means that the outcome is not known."""
         if role == "find_receipt":
             return self._find_receipt(context)
-        if role in {"execute", "compensate"}:
-            self._refuse_held(role, context)
         verb = "commit" if role == "execute" else role
         meaning = exchange.ask(self.service, verb, self._body(arguments, context), context)
         if isinstance(meaning, AskLater):
@@ -50,14 +47,6 @@ class HttpTool(ManifestTool):
                 raise _not_done_yet(meaning)
             meaning = self._wait_for(context, meaning)
         return _value_of(role, _done(meaning))
-
-    def _refuse_held(self, role: Role, context: Context) -> None:
-        """Refuse: what was signed off before the hold may be something else by now. That it is not
-        called proves nothing of an attempt before this one; what is to be compensated waits."""
-        if why := self.why_held():
-            is_over = role == "execute" and context.attempt == 1
-            refusal = NothingHappened if is_over else NothingHappenedYet
-            raise refusal(f"Nothing was sent: {self.name} is held. {why}")
 
     def _operation(self, context: Context) -> dict[str, Any]:
         return {

@@ -14,11 +14,12 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger.contracts.results import clean, storable
+from ledger.events import brakes
 from ledger.foundation.characters import cleaned
 from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import McpUpstream, UpstreamTool, UpstreamToolState, Watched
 from ledger.principals import Surface, system
-from ledger.tools import credentials, held_tools, watched
+from ledger.tools import credentials, watched
 from ledger.tools.mcp import Json, Listed, NothingSent, NotProved, Talk, client, definitions
 
 KIND = "mcp"
@@ -144,7 +145,7 @@ def hold_row(
     via: Surface = Surface.SYSTEM,
 ) -> None:
     row.state, row.why, row.changed_at = state, why, Now()
-    held_tools.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)
+    brakes.hold(row.upstream.tenant_id, row.tool, f"{row.name}: {why}", by=by, via=via)
 
 
 def register() -> None:

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger.errors import NotFound
-from ledger.events import ChangeKind, record_change, sealable
+from ledger.events import ChangeKind, brakes, record_change, sealable
 from ledger.models import (
     McpUpstream,
     RegisteredTool,
@@ -88,6 +88,8 @@ def remove(row: McpUpstream, *, by: Principal, via: Surface) -> None:
         names = list(row.tools.exclude(released_sha256="").values_list("tool", flat=True))
         its_tools = RegisteredTool.objects.filter(tenant=row.tenant_id, name__in=names)
         its_tools.update(is_withdrawn=True)
+        for name in names:  # nothing of it is called any more, and nobody could accept it
+            brakes.end_hold(row.tenant_id, name, by=by, via=via)
         _record(row, ChangeKind.MCP_SERVER_REMOVED, by, via, withdrawn=names)
         row.delete()
         Watched.objects.filter(pk=row.watched_id).delete()

@@ -10,10 +10,10 @@ from django.db.transaction import atomic
 
 from ledger import contracts
 from ledger.errors import NotFound
-from ledger.events import ChangeKind, record_change, sealable
+from ledger.events import ChangeKind, brakes, record_change, sealable
 from ledger.models import RegisteredTool, Tenant, ToolVersion
 from ledger.principals import Principal, Surface
-from ledger.tools import catalogue, held_tools, manifests, mcp_upstreams
+from ledger.tools import catalogue, manifests, mcp_upstreams
 from ledger.tools.checks import changed_key, unsafe
 from ledger.tools.manifests import Manifest, McpManifest
 from ledger.tools.mcp_upstreams import UpstreamRefused
@@ -114,7 +114,7 @@ def _accept(tenant: Tenant, manifest: McpManifest, by: Principal, via: Surface) 
         mcp_upstreams.accept(tenant.slug, manifest)
     except UpstreamRefused as refusal:
         raise Refused(str(refusal)) from refusal
-    held_tools.release(tenant.slug, manifest.name, by=by, via=via)
+    brakes.end_hold(tenant.slug, manifest.name, by=by, via=via)
 
 
 def check(tenant: Tenant, manifest: Manifest) -> None:

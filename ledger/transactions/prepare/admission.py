@@ -36,7 +36,7 @@ class Admission:
     holder_id: UUID | None
     late_id: UUID | None
     rule_set: int
-    is_stopped: bool
+    is_kept: bool | None  # by every brake that stands over it; ``None`` if there is none
 
 
 # The states are literals, not parameters: a prepared statement with parameters could not use the
@@ -47,10 +47,10 @@ _FACTS = f"""
             WHERE late.tenant = %(tenant)s AND late.operation_key = %(operation_key)s
                 AND late.late_receipt <> '' LIMIT 1),
            coalesce((SELECT rule_set FROM ledger_tenant WHERE slug = %(tenant)s), 0),
-           EXISTS (SELECT FROM ledger_brake brake
-                   WHERE {STANDING_SQL}
-                       AND brake.tenant IN ('', %(tenant)s) AND brake.agent IN ('', %(agent)s)
-                       AND brake.tool IN ('', %(tool)s))
+           (SELECT bool_and(brake.keeps) FROM ledger_brake brake
+            WHERE {STANDING_SQL}
+                AND brake.tenant IN ('', %(tenant)s) AND brake.agent IN ('', %(agent)s)
+                AND brake.tool IN ('', %(tool)s))
     FROM (SELECT) AS request
     LEFT JOIN ledger_idempotencykey k
         ON k.agent = %(agent)s AND k.route = %(route)s AND k.key = %(key)s

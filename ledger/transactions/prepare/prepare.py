@@ -26,15 +26,15 @@ from ledger.errors import (
     PlansBusy,
     PlanTimedOut,
 )
+from ledger.events.brakes import refuse_stopped
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import stocks
 from ledger.limits.stocks import Places
 from ledger.models import Transaction, new_id
 from ledger.principals import Principal, Surface
-from ledger.sign_off.brakes import refuse_stopped
 from ledger.sign_off.rules import Judgement, active_number
 from ledger.states import Move, State
-from ledger.tools import refuse_held, silent_addresses
+from ledger.tools import silent_addresses
 from ledger.transactions.decisions import approve_by_policy
 from ledger.transactions.prepare import plan_pool
 from ledger.transactions.prepare.abandoned_plans import abandon
@@ -87,7 +87,7 @@ def prepare(
     this raises, except for a refused plan, which is stored as REFUSED.
 
     Raises ``IdempotencyKeyMissing, IdempotencyKeyReused, InProgress, CanceledBefore, UnknownTool,
-    Paused, ToolHeld, InvalidRequest, LimitReached, OperationTaken, OperationHeld,
+    Paused, InvalidRequest, LimitReached, OperationTaken, OperationHeld,
     OperationKeyConflict, PlanFailed, PlanRefused, PlansBusy, AddressSilent, PlanTimedOut``.
     """
     request = checked(proposal, by=by, tenant=tenant, key=key, via=via, render=render, tool=tool)
@@ -95,15 +95,20 @@ def prepare(
         earlier = earlier_answer(request, admission)
         if earlier is not None:
             return earlier
-        if admission.is_stopped:
-            refuse_stopped(request.tenant, str(request.by), request.tool.name)
-        refuse_held(request.tenant, request.tool.name, request.tool.version)
+        _refuse_unless_kept(request, admission)
         with stocks.pending.places() as places:
             places.take(request.by, request.tenant)
             try:
                 return _plan_and_insert(request, admission)
             except Overtaken:
                 return answer_after_lost_race(request)
+
+
+def _refuse_unless_kept(request: Request, admission: Admission) -> None:
+    """Raises ``Paused`` where a brake stops it, and also what may hold something meanwhile."""
+    may_hold = request.tool.has("rollback")
+    if admission.is_kept is False or (admission.is_kept and may_hold):
+        refuse_stopped(request.tenant, str(request.by), request.tool.name)
 
 
 # --- many at once -------------------------------------------------------------------------------
@@ -159,9 +164,8 @@ def _new(requests: Sequence[Request], now: datetime, places: Places) -> Iterator
 
 
 def _drafted_or_none(request: Request, now: datetime) -> New | None:
-    """``None`` if the tool is held, its own code fails, or nobody has to sign: the others go on."""
+    """``None`` if the code of the tool fails, or nobody has to sign: the others go on."""
     try:
-        refuse_held(request.tenant, request.tool.name, request.tool.version)
         planned = plain(request.tool, request.arguments, request.proposal.reason)
         judgement = judged(request, planned, request.rule_set)
         if judgement is not None and _is_for_nobody(judgement):

@@ -18,7 +18,7 @@ from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
 from ledger.models import IdempotencyKey, Transaction, TransactionRow
 from ledger.principals import Principal, Surface
-from ledger.tools import held_named, tool_named
+from ledger.tools import tool_named
 
 PREPARE_ROUTE = "prepare"
 KEY_MAX = 255  # characters
@@ -177,7 +177,7 @@ def _tool_for(by: Principal, tenant: str, name: str, lists: Lists | None) -> Too
     ``lists`` is ``lists_of(by, tenant)``, where that is known.
     """
     if allow(lists_of(by, tenant) if lists is None else lists, name):
-        tool = tool_named(tenant, name) or held_named(tenant, name)
+        tool = tool_named(tenant, name)
         if tool is not None:
             return tool
     raise unknown(name)

@@ -94,7 +94,7 @@ def compared(row: Binding, tool: str) -> tuple[Contract, Contract]:
 
 
 def _terms(tenant: str, tool: str) -> Contract:
-    """Those of a tool that is held or was withdrawn, too: one operator can do that. Where there is
+    """Those of a tool that was withdrawn, too: one operator can do that. Where there is
     none, the terms of the agent's own calls."""
     bound_tool: Tool[Any, Any] | None = last_named(tenant, tool) if tool else None
     return bound_tool.contract if bound_tool is not None else handed_over.contract()

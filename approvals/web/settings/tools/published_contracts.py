@@ -48,7 +48,7 @@ def act(
 def shown(row: RegisteredTool, offered: dict[str, Any] | None) -> dict[str, Any]:
     """``offered`` was read just now; else it is what holds the tool, if it is held."""
     document = row.watched
-    seen = document.seen if document is not None and row.held else None
+    seen = document.seen if document is not None and row.is_held else None
     pinned = document.pinned if document is not None else None
     other = offered if offered is not None else seen
     return {

@@ -153,7 +153,7 @@ def standing(row: RegisteredTool) -> str:
     """The state of a tool, in a few words."""
     if row.is_withdrawn:
         return _("withdrawn")
-    if row.held:
+    if row.is_held:
         return _("held")
     if waiting_for(row):
         return _("a change waits for a second operator")

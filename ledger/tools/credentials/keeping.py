@@ -1,9 +1,4 @@
-"""Proofs that tools elsewhere ask of us: a header, a client certificate, or a signing secret.
-
-A credential is of one tenant and has a name, by which manifests refer to it. It is bound to hosts:
-whoever writes a manifest cannot have it sent anywhere else. Its secret is stored encrypted, and is
-never shown, logged or sealed.
-"""
+"""Setting, changing and removing credentials; each change is sealed, without the secret."""
 
 from __future__ import annotations
 
@@ -11,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 from cryptography import x509
 from django.db.transaction import atomic
@@ -21,9 +15,8 @@ from ledger.errors import NotFound
 from ledger.events import ChangeKind, record_change, sealable
 from ledger.foundation.crypto import client_certificates, standard_webhooks
 from ledger.foundation.crypto.client_certificates import CertificateRefused
-from ledger.foundation.crypto.encryption import Secret, SecretUnreadable
+from ledger.foundation.crypto.encryption import SecretUnreadable
 from ledger.foundation.crypto.standard_webhooks import SecretRefused
-from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.models import Credential, CredentialKind, Tenant
 from ledger.principals import Principal, Surface
 
@@ -42,70 +35,10 @@ OURS = frozenset(
 )
 OUR_PREFIXES = ("mcp-", "webhook-", "sec-")
 BOTH_SIGN_FOR = timedelta(days=1)
-LOOPBACK = frozenset({"127.0.0.1", "[::1]", "localhost"})
 
 
 class CredentialRefused(Exception):
     """It cannot be stored; the text says why, and does not quote the secret."""
-
-
-# --- showing it -------------------------------------------------------------------------------
-
-
-def for_address(tenant: str, name: str, address: str) -> Credentials:
-    """Credentials that are shown to the host of this address. Raises ``CredentialUnusable``."""
-    row = _row_for(tenant, name, address)
-    if row.kind == CredentialKind.SIGNING_SECRET:
-        raise CredentialUnusable(f"{name} is a signing secret, which is shown to nobody.")
-    if row.kind == CredentialKind.HEADER:
-        return Credentials(headers={row.header: Secret(row.secret)})
-    try:
-        return Credentials(tls=client_certificates.context_of(row.secret))
-    except CertificateRefused as refusal:
-        raise CredentialUnusable(f"The credential {name}: {refusal}") from None
-
-
-def signing_secrets(tenant: str, name: str, address: str) -> list[Secret]:
-    """Secrets that sign requests to this address, newest first. Raises ``CredentialUnusable``."""
-    row = _row_for(tenant, name, address)
-    if row.kind != CredentialKind.SIGNING_SECRET:
-        raise CredentialUnusable(f"{name} is {row.get_kind_display()}, not a signing secret.")
-    newest, *older = map(Secret, row.secret.split())
-    is_renewed = row.expires_at is not None and row.expires_at > timezone.now()
-    return [newest, *older] if is_renewed else [newest]
-
-
-def _row_for(tenant: str, name: str, address: str) -> Credential:
-    try:
-        row = Credential.objects.filter(tenant=tenant, name=name).first()
-    except SecretUnreadable:
-        raise CredentialUnusable(
-            f"The credential {name} cannot be decrypted with ASSENT_ENCRYPTION_KEYS."
-        ) from None
-    if row is None:
-        raise CredentialUnusable(f"{tenant} has no credential named {name}.")
-    _check_goes_to(row, address)
-    return row
-
-
-def _check_goes_to(row: Credential, address: str) -> None:
-    target = urlsplit(address)
-    host = target.netloc.lower()
-    standard = {"http": ":80", "https": ":443"}.get(target.scheme, "")
-    if host.removesuffix(standard) not in {entry.removesuffix(standard) for entry in row.hosts}:
-        raise CredentialUnusable(f"The credential {row.name} is not for {host:.200}.")
-    if row.kind == CredentialKind.SIGNING_SECRET:
-        return  # it does not leave us
-    is_local = row.kind == CredentialKind.HEADER and _without_port(host) in LOOPBACK
-    if target.scheme != "https" and not is_local:
-        raise CredentialUnusable(f"The credential {row.name} goes over https only.")
-
-
-def _without_port(host: str) -> str:
-    return re.sub(r":[0-9]+$", "", host)
-
-
-# --- setting it -------------------------------------------------------------------------------
 
 
 def set_header(

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import OperationalError, connection
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import seals
+from ledger.contracts.results import clean
 from ledger.errors import InvalidRequest, NotAllowed, NotFound, NotPossible, Sentence
-from ledger.events import ChangeKind, record_change
+from ledger.events.account_changes import record_change
+from ledger.events.change_kinds import ChangeKind
+from ledger.foundation.characters import cleaned
 from ledger.foundation.postgres import is_locked
-from ledger.models import Brake
+from ledger.models import Brake, BrakeQuerySet
 from ledger.principals import Principal, Surface
 
 WHY_MAX = 500
@@ -47,9 +52,17 @@ class Put:
 
 
 def put(
-    scope: Scope, why: str, *, by: Principal, via: Surface, lasts: timedelta | None = None
+    scope: Scope,
+    why: str,
+    *,
+    by: Principal,
+    via: Surface,
+    lasts: timedelta | None = None,
+    keeps: bool = False,
 ) -> Put:
     """Stop everything in the scope, for so long, or until somebody lifts the brake.
+
+    One that ``keeps`` lets agents go on proposing what holds nothing: it waits for its end.
 
     Commits, and waits a second at most for those that were about to begin: when it returns,
     nothing in the scope begins any more. Raises ``InvalidRequest``, and ``NotAllowed`` for agents.
@@ -65,12 +78,9 @@ def put(
             by=str(by),
             by_name=by.display_name[:200],
             until=None if lasts is None else Now() + lasts,
+            keeps=keeps,
         )
-        brake.refresh_from_db()
-        until = {"until": seals.as_text(brake.until)} if brake.until else {}
-        parts = {"agent": brake.agent, "tool": brake.tool, **until}
-        details = {"at": seals.as_text(brake.at), **{k: v for k, v in parts.items() if v}}
-        _record(brake, ChangeKind.BRAKE_PUT, by, via, details, brake.why)
+        _record_put(brake, by, via)
     # Within a database transaction of the caller nobody sees the brake yet.
     return Put(brake, not connection.in_atomic_block and _nobody_claims())
 
@@ -82,19 +92,51 @@ def lift(brake_id: int, *, by: Principal, via: Surface) -> Brake:
     """
     _check_is_person(by, via)
     with atomic():
-        lifted = Brake.objects.standing().filter(pk=brake_id)
-        is_lifted = lifted.update(
-            lifted_at=Now(), lifted_by=str(by), lifted_by_name=by.display_name[:200]
-        )
+        is_lifted = _end(Brake.objects.filter(pk=brake_id, is_hold=False), by, via)
         brake = Brake.objects.filter(pk=brake_id).first()
         if brake is None:
             raise NotFound(Sentence("There is no such brake."))
-        if is_lifted:
-            details = {"at": seals.as_text(brake.lifted_at)}
-            _record(brake, ChangeKind.BRAKE_LIFTED, by, via, details)
-        elif brake.lifted_at is None:
+        if brake.is_hold:
+            raise NotPossible(
+                Sentence("Look at what has changed, on the page of the tool: accepting it ends it.")
+            )
+        if not is_lifted and brake.lifted_at is None:
             raise NotPossible(Sentence("Its time was over already."))
     return brake
+
+
+def hold(tenant: str, tool: str, why: str, *, by: Principal, via: Surface, **details: str) -> bool:
+    """Stop a tool until somebody has looked at it; ``False``, and nothing written, if it is held.
+
+    Nobody waits for those that were about to begin. ``details`` are sealed besides.
+    """
+    kept = {"why": cleaned(clean(why, WHY_MAX)), "by": str(by), "by_name": by.display_name[:200]}
+    with atomic():
+        brake, is_new = Brake.objects.get_or_create(
+            tenant=tenant, tool=tool, is_hold=True, lifted_at=None, defaults=kept
+        )
+        if is_new:
+            _record_put(brake, by, via, details)
+    return is_new
+
+
+def end_hold(tenant: str, tool: str, *, by: Principal, via: Surface) -> bool:
+    """Let a tool go on that ``by`` has looked at; ``False`` if it was not held."""
+    with atomic():
+        return _end(Brake.objects.holds_of(tenant, tool), by, via)
+
+
+def _end(brakes: BrakeQuerySet, by: Principal, via: Surface) -> bool:
+    brake = brakes.standing().select_for_update().first()
+    if brake is None:
+        return False
+    Brake.objects.filter(pk=brake.pk).update(
+        lifted_at=Now(), lifted_by=str(by), lifted_by_name=by.display_name[:200]
+    )
+    brake.refresh_from_db()
+    details = {"at": seals.as_text(brake.lifted_at)}
+    _record(brake, ChangeKind.BRAKE_LIFTED, by, via, details)
+    return True
 
 
 def _check_is_person(by: Principal, via: Surface) -> None:
@@ -121,12 +163,28 @@ def _check(scope: Scope, why: str, lasts: timedelta | None) -> None:
         raise InvalidRequest(Sentence("A brake ends within a year, or when it is lifted."))
 
 
+def _record_put(
+    brake: Brake, by: Principal, via: Surface, details: Mapping[str, str] | None = None
+) -> None:
+    brake.refresh_from_db()
+    parts = {
+        "agent": brake.agent,
+        "tool": brake.tool,
+        "until": seals.as_text(brake.until),
+        "keeps": brake.keeps,
+        "is_hold": brake.is_hold,
+    }
+    told = {name: value for name, value in parts.items() if value}
+    sealed = {"at": seals.as_text(brake.at), **told, **(details or {})}
+    _record(brake, ChangeKind.BRAKE_PUT, by, via, sealed, brake.why)
+
+
 def _record(
     brake: Brake,
     kind: ChangeKind,
     by: Principal,
     via: Surface,
-    details: dict[str, str],
+    details: Mapping[str, Any],
     reason: str = "",
 ) -> None:
     subject = f"brake:{brake.pk}"

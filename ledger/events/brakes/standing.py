@@ -30,7 +30,9 @@ def brake_over(tenant: str, agent: str, tool: str) -> Brake | None:
 
 
 def sentence_of(brake: Brake) -> Sentence:
-    """The name of the person, the end and the reason."""
+    """The name of the person, the end and the reason; of a hold, what holds the tool."""
+    if brake.is_hold:
+        return Sentence("{tool} is held. {why}", tool=brake.tool, why=Sentence(brake.why))
     if brake.until is None:
         return Sentence("Stopped by {name}: {why}", name=brake.by_name, why=brake.why)
     until = f"{brake.until:%Y-%m-%d %H:%M}"
