@@ -673,8 +673,12 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         if kind in OF_THE_SYSTEM and not who.startswith("system:"):
             yield f"{name}: {kind} by {who}."
         if kind == "approval_withdrawn":
-            yield from (f"{name}: {fault}" for fault in withdrawal_faults(event, approvals))
-            approvals = [vote for vote in approvals if vote["principal"] != who]
+            others = [vote for vote in approvals if vote["principal"] != who]
+            fill = [filled(each, terms, required, events) for each in (approvals, others)]
+            is_idle = event["from_state"] == "prepared" and fill[0] == fill[1]
+            why_not = withdrawal_faults(event, approvals, is_idle=is_idle)
+            yield from (f"{name}: {fault}" for fault in why_not)
+            approvals = others
             voters.discard(who)
         if kind == "claimed" and approvals and int(event["at"]) < not_before(approvals[-1]):
             yield f"{name}: begun while its approval could be withdrawn."
@@ -710,11 +714,11 @@ def undo_us(vote: Record) -> int:
     return seconds * 10**6 if type(seconds) is int and 0 < seconds <= 60 else 0
 
 
-def withdrawal_faults(event: Record, approvals: list[Record]) -> Iterator[str]:
+def withdrawal_faults(event: Record, approvals: list[Record], *, is_idle: bool) -> Iterator[str]:
     own = [vote for vote in approvals if vote["principal"] == event["principal"]]
     if [says(vote)["decision_at"] for vote in own] != [says(event).get("decision_at")]:
         yield f"no approval of {event['principal']} is there to be withdrawn."
-    elif int(event["at"]) > int(own[0]["at"]) + undo_us(own[0]):
+    elif int(event["at"]) > int(own[0]["at"]) + undo_us(own[0]) and not is_idle:
         yield "its time to be withdrawn was over."
 
 
@@ -854,21 +858,26 @@ def fits(vote: Record, terms: Record) -> bool:
 def is_enough(approvals: list[Record], terms: Record, required: str, events: list[Record]) -> bool:
     if terms.get("deny"):
         return False
-    good = [
-        vote
+    if required == "NONE" and any(vote["principal"] == "system:policy" for vote in approvals):
+        return True
+    return filled(approvals, terms, required, events) >= quorum_by(terms)
+
+
+def filled(approvals: list[Record], terms: Record, required: str, events: list[Record]) -> int:
+    """The most seats that the voters of these approvals fill."""
+    voters = {
+        voter_of(vote): seats_for(vote, terms, events)
         for vote in approvals
         if vote["principal"].partition(":")[0] in KINDS[required] and fits(vote, terms)
-    ]
-    groups = {voter_of(vote): seats_for(vote, terms, events) for vote in good}
-    if required == "NONE" and "system:policy" in groups:
-        return True
+    }
     seats = [
         group
         for group, number in terms.get("seats", {}).items()
         for _ in range(number)
         if group not in BUILT_IN
     ]
-    return len(groups) >= quorum_by(terms) and can_be_seated(seats, [*groups.values()])
+    seated = most_seated(seats, [*voters.values()])
+    return seated + min(len(voters) - seated, quorum_by(terms) - len(seats))
 
 
 def seats_for(vote: Record, terms: Record, events: list[Record]) -> list[str]:
@@ -886,15 +895,21 @@ def seats_for(vote: Record, terms: Record, events: list[Record]) -> list[str]:
     return [*own, *widened]
 
 
-def can_be_seated(seats: list[str], voters: list[list[str]]) -> bool:
-    """Each seat of a group is for another voter who is in it."""
-    if not seats:
-        return True
-    return any(
-        can_be_seated(seats[1:], voters[:number] + voters[number + 1 :])
-        for number, groups in enumerate(voters)
-        if seats[0] in groups
-    )
+def most_seated(seats: list[str], voters: list[list[str]]) -> int:
+    """How many voters find a seat of a group that they may fill, each another one."""
+    taken: dict[int, int] = {}
+
+    def find_seat(voter: int, tried: set[int]) -> bool:
+        for place, group in enumerate(seats):
+            if group not in voters[voter] or place in tried:
+                continue
+            tried.add(place)
+            if place not in taken or find_seat(taken[place], tried):
+                taken[place] = voter
+                return True
+        return False
+
+    return sum(find_seat(voter, set()) for voter in range(len(voters)))
 
 
 def joined(first: Record, second: Record) -> Record:

@@ -96,7 +96,8 @@ def may_reject(row: Transaction, principal: str, roles: Roles, now: datetime) ->
         )
     if row.proposed_by == principal:
         return May(False, _("You proposed it yourself; somebody else has to decide."))
-    if any(decision.principal == principal for decision in row.decisions.all()):
+    given = any(decision.principal == principal for decision in row.decisions.all())
+    if given and not seats.may_sign_again(row, principal):
         return May(False, _("You have approved it. It waits for another manager."))
     return YES
 

@@ -14,7 +14,7 @@ from ledger.seals import Link
 from ledger.sign_off import groups
 from ledger.sign_off.rules import Strength, Terms, filled_seats, seating, terms_from
 from ledger.states import EventKind
-from ledger.transactions import seats_open_to
+from ledger.transactions import may_be_replaced, seats_open_to, standing_approval
 
 APPROVALS = frozenset({EventKind.APPROVED, EventKind.APPROVAL_RECORDED})
 
@@ -84,6 +84,12 @@ def can_fill(row: Transaction, own_groups: Collection[str]) -> bool:
     if terms.widen:
         seats = seats_open_to(own_groups, timezone.now(), _links(row), terms)
     return not {"", *seats}.isdisjoint(row.open_seats)
+
+
+def may_sign_again(row: Transaction, principal: str) -> bool:
+    """True if an approval of this person fills no seat of what rules have asked for since."""
+    vote = standing_approval(_links(row), principal) if row.terms else None
+    return vote is not None and may_be_replaced(vote, _links(row))
 
 
 def signers(row: Transaction) -> frozenset[str] | None:

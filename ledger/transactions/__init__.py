@@ -35,6 +35,7 @@ from ledger.transactions.sign_offs import (
 )
 from ledger.transactions.votes import (
     DECISIONS,
+    may_be_replaced,
     seats_open_to,
     standing_approval,
     standing_decisions,
@@ -57,6 +58,7 @@ __all__ = [
     "described_settlement",
     "keepers_of",
     "links_of",
+    "may_be_replaced",
     "moved_by",
     "needs_second_operator",
     "open_outcomes",

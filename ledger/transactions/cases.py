@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import Now
 
+from ledger.agents import Citation, sealed_citation
 from ledger.contracts import ConsequenceLevel
 from ledger.errors import EvidenceChanged, NotAllowed, Sentence
 from ledger.events.brakes import refuse_stopped
@@ -17,7 +19,7 @@ from ledger.models import Agent, Tenant, Transaction, contents_of, not_stopped
 from ledger.principals import Principal
 from ledger.seals import Link
 from ledger.sign_off import groups
-from ledger.sign_off.rules import set_of, terms_from
+from ledger.sign_off.rules import set_of
 from ledger.states import State
 from ledger.tools import acts_itself, is_for_agent
 from ledger.transactions import sign_offs, votes
@@ -33,10 +35,28 @@ class Case:
     links: list[Link]
     agent: Agent | None
     keepers: frozenset[str]
-    # Groups of the decider, each with whom they stand in for; read where terms ask for groups.
+    # Groups of the decider, each with whom they stand in for; read where there are rules.
     groups: Mapping[str, str]
     has_active_rules: bool
     at: datetime  # by the database's clock
+
+    def seals_of_agent(self, by: Principal, policy: Citation | None) -> dict[str, Any]:
+        """Members that the event and the row have of an agent's decision: keeper and policy."""
+        if not by.is_agent:
+            return {}
+        members: dict[str, Any] = {"kept_by": "" if self.agent is None else self.agent.kept_by}
+        if policy is not None:
+            members["policy"] = sealed_citation(self.row.tenant, policy)
+        return members
+
+    def seals_of_approval(self, *, typed: bool) -> dict[str, Any]:
+        """The groups of the voter, whom they stand in for there, and that it was typed."""
+        stands_in = {group: other for group, other in self.groups.items() if other}
+        return {
+            **({"groups": sorted(self.groups)} if self.groups else {}),
+            **({"in_place_of": stands_in} if stands_in else {}),
+            **({"typed": True} if typed else {}),
+        }
 
     def undo_seconds(self, wanted: int) -> int:
         """For how long an approval can be withdrawn; 0 unless a worker carries it out, and what
@@ -64,6 +84,8 @@ def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) ->
     links = sign_offs.links_of_each([row.pk for row in rows])
     names = {str(deciders[row.pk]) for row in rows} | {row.proposed_by for row in rows}
     agents = agents_of(names)
+    by_rules = {(row.tenant, str(deciders[row.pk])) for row in rows if row.terms is not None}
+    in_groups = {pair: groups.groups_of(*pair) for pair in by_rules}
     keepers = keepers_of_each([(row.proposed_by, row.created_at) for row in rows], agents)
     return {
         row.pk: Case(
@@ -71,7 +93,7 @@ def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) ->
             links[row.pk],
             agents.get(str(deciders[row.pk])),
             kept_by,
-            _groups_for(row, deciders[row.pk]),
+            in_groups.get((row.tenant, str(deciders[row.pk])), {}),
             set_of(row.terms) == (getattr(row, "active_rules", None) or 0),
             vars(row)["at"],
         )
@@ -81,12 +103,6 @@ def look_at(deciders: Mapping[UUID, Principal], *, skip_locked: bool = False) ->
 
 def _active_rules() -> Subquery:
     return Subquery(Tenant.objects.filter(slug=OuterRef("tenant")).values("rule_set"))
-
-
-def _groups_for(row: Transaction, decider: Principal) -> dict[str, str]:
-    if row.terms is None or not terms_from(row.terms).groups:
-        return {}
-    return groups.groups_of(row.tenant, str(decider))
 
 
 def look_at_one(transaction_id: UUID, by: Principal) -> Case | None:

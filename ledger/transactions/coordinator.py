@@ -12,7 +12,6 @@ from django.db.transaction import atomic
 from ledger import seals, states
 from ledger.errors import CanceledBefore, IdempotencyKeyMissing, NotAllowed, NotPossible
 from ledger.models import (
-    Decision,
     Ending,
     Event,
     IdempotencyKey,
@@ -24,7 +23,14 @@ from ledger.principals import SWEEPER, Principal, Surface
 from ledger.states import EventKind, Reasons
 from ledger.transactions import sign_offs, votes
 from ledger.transactions.deadlines import left_behind, set_going
-from ledger.transactions.decisions import Vote, approve_all, approve_by_policy, decide, renew_terms
+from ledger.transactions.decisions import (
+    approve_all,
+    approve_by_policy,
+    decide,
+    renew_terms,
+    withdraw,
+)
+from ledger.transactions.eligibility import Vote
 from ledger.transactions.late_decisions import (
     already_decided,
     snapshot_of,
@@ -100,6 +106,7 @@ def withdraw_approval(transaction_id: UUID, *, by: Principal, via: Surface) -> T
     """Undo one's own approval, while its time for that lasts and nobody has begun.
 
     It waits for sign-off again, for what is left of its time; who withdrew may decide once more.
+    One that fills no seat of what rules have asked for since can be undone while it waits.
     Withdrawing again returns the present row. Raises ``NotPossible, NotAllowed, NotFound``.
     """
     try:
@@ -108,24 +115,14 @@ def withdraw_approval(transaction_id: UUID, *, by: Principal, via: Surface) -> T
             Transaction.objects.select_for_update().filter(pk=transaction_id).first()
             links = sign_offs.links_of(transaction_id)
             vote = votes.standing_approval(links, str(by))
-            until = None if vote is None else votes.undo_until(vote)
-            if vote is None or until is None:
+            if vote is None:
                 raise NotPossible()
-            others = [link for link in links if link is not vote]
-            row = advance(
-                transaction_id,
-                states.WITHDRAW_APPROVAL,
-                by=by,
-                via=via,
-                not_after=until,
-                details={"decision_at": vote.says["decision_at"]},
-                work=FRESH,
-                decided_at=None,
-                settlement=None,
-                open_seats=votes.open_seats_after(others, votes.asked_by(links)),
-            )
-            Decision.objects.filter(transaction=row, principal=str(by)).update(is_withdrawn=True)
-            return row
+            until = votes.undo_until(vote)
+            is_idle = votes.may_be_replaced(vote, links)
+            if until is None and not is_idle:
+                raise NotPossible()
+            not_after = None if is_idle else until
+            return withdraw(links, vote, by=by, via=via, not_after=not_after)
     except NotPossible:
         return withdrawn_or_refuse(transaction_id, by)
 

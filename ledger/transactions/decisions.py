@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import cache
-from typing import Any, NamedTuple, NotRequired, TypedDict, Unpack
+from typing import Any, NamedTuple, Unpack
 from uuid import UUID
 
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import seals, states
-from ledger.agents import Citation, sealed_citation
 from ledger.errors import (
     EvidenceChanged,
     InvalidRequest,
@@ -27,8 +26,9 @@ from ledger.errors import (
 )
 from ledger.events.brakes import refuse_to_begin
 from ledger.foundation.postgres import of_each
-from ledger.models import Agent, Decision, Ending, Transaction, Verdict
+from ledger.models import Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
+from ledger.seals import Link
 from ledger.sign_off import rules
 from ledger.sign_off.rules import Base, are_filled, facts_of, open_seats, terms_from
 from ledger.states import Move, Reasons, State
@@ -36,7 +36,9 @@ from ledger.tools import is_for_agent
 from ledger.transactions import reviews, sign_offs, votes
 from ledger.transactions.cases import Case, look_at, look_at_one
 from ledger.transactions.eligibility import (
+    REASON_IS_MISSING,
     Ballot,
+    Vote,
     check_fills_a_seat,
     check_fits_terms,
     check_is_no_keeper,
@@ -79,25 +81,6 @@ def _why_nobody(terms: Mapping[str, Any] | None) -> Sentence:
     return Reasons.BY_RULES(rules=", ".join(map(str, terms["rules"])), number=terms["set"])
 
 
-class Vote(TypedDict):
-    """A decision on what its maker saw."""
-
-    digest: str
-    by: Principal
-    via: Surface
-    reason: NotRequired[str]
-    policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
-    seconds_shown: NotRequired[float | None]  # how long a person had it before them; sealed, too
-    typed: NotRequired[bool]  # a person typed the amount, or the name, of what is approved
-    undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
-
-
-REASON_IS_MISSING = {
-    Verdict.REJECT: Sentence("A rejection needs a reason; it is what the agent learns from."),
-    Verdict.PASS_ON: "Say why it is passed on: people read it before they decide.",
-}
-
-
 def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Transaction:
     """Record one decision; the one that completes the quorum, or rejects, moves the transaction.
 
@@ -111,9 +94,8 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
     try:
         with atomic():
             case = look_at_one(transaction_id, vote.by)
-            if case is not None and not case.has_active_rules and verdict == Verdict.APPROVE:
-                renew_terms(transaction_id)
-                case = look_at({transaction_id: vote.by}).get(transaction_id)
+            if case is not None and verdict == Verdict.APPROVE:
+                case = _ready_for(case, vote)
             [recorded] = _record([_judge(case, vote)])
             return recorded.row
     except (Paused, EvidenceChanged):
@@ -124,6 +106,45 @@ def decide(transaction_id: UUID, verdict: Verdict, **wanted: Unpack[Vote]) -> Tr
         if snapshot is None:
             raise NotFound() from refusal
         return same_again_or_refuse(snapshot, verdict, by=vote.by, digest=vote.digest)
+
+
+def _ready_for(case: Case, vote: Ballot) -> Case | None:
+    """The case by the rules that are active, without the voter's own approval that is idle."""
+    pk, ready = case.row.pk, case
+    if not case.has_active_rules:
+        renew_terms(pk)
+        ready = look_at({pk: vote.by})[pk]
+    own = votes.standing_approval(ready.links, str(vote.by)) if ready.row.terms else None
+    if own is None or not votes.may_be_replaced(own, ready.links):
+        return ready
+    withdraw(ready.links, own, by=vote.by, via=vote.via)
+    return look_at({pk: vote.by}).get(pk)
+
+
+def withdraw(
+    links: Sequence[Link],
+    approval: Link,
+    *,
+    by: Principal,
+    via: Surface,
+    not_after: datetime | None = None,
+) -> Transaction:
+    """Take an approval back. Raises ``NotPossible`` if somebody was faster."""
+    others = [link for link in links if link is not approval]
+    row = advance(
+        approval.subject,
+        states.WITHDRAW_APPROVAL,
+        by=by,
+        via=via,
+        not_after=not_after,
+        details={"decision_at": approval.says["decision_at"]},
+        work=FRESH,
+        decided_at=None,
+        settlement=None,
+        open_seats=votes.open_seats_after(others, votes.asked_by(links)),
+    )
+    Decision.objects.filter(transaction=row, principal=str(by)).update(is_withdrawn=True)
+    return row
 
 
 def approve_all(votes: Mapping[UUID, Vote]) -> list[Recorded]:
@@ -183,7 +204,7 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
     if any(link.principal == str(vote.by) for link in earlier):
         raise NotPossible()
     check_may_decide(row, vote, earlier)
-    of_agent = _of_agent(row, vote, case.agent)
+    of_agent = case.seals_of_agent(vote.by, vote.policy)
     check_policy(vote, of_agent, first)
     if vote.verdict != Verdict.REJECT:  # that fills no seat, and the keeper may stop its agent
         check_is_no_keeper(vote, of_agent, case.keepers, first)
@@ -192,7 +213,7 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
     if vote.verdict == Verdict.APPROVE:
         terms = votes.asked_by(case.links)
         check_fits_terms(row, vote, terms)
-        details |= _seals_of_approval(case, vote)
+        details |= case.seals_of_approval(typed=vote.typed)
         if vote.by == POLICY:
             is_enough = True
         else:
@@ -208,16 +229,6 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
         details["review_percent"] = 100 if case.agent is None else case.agent.review_percent
     move = _move_of(vote, is_enough=is_enough)
     return _Judged(row, vote, move, of_agent, details, seats_left)
-
-
-def _seals_of_approval(case: Case, vote: Ballot) -> dict[str, Any]:
-    """The groups of the voter, whom they stand in for there, and that it was typed."""
-    stands_in = {group: other for group, other in case.groups.items() if other}
-    return {
-        **({"groups": sorted(case.groups)} if case.groups else {}),
-        **({"in_place_of": stands_in} if stands_in else {}),
-        **({"typed": True} if vote.typed else {}),
-    }
 
 
 def _is_open_for(row: Transaction, vote: Ballot) -> bool:
@@ -328,16 +339,6 @@ def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, 
         **columns,
     )
     return moved, sign_offs.links_of(row.pk)[-1].hash
-
-
-def _of_agent(row: Transaction, vote: Ballot, agent: Agent | None) -> dict[str, Any]:
-    """Members the event and the row of a decision have besides: of agents, keeper and policy."""
-    if not vote.by.is_agent:
-        return {}
-    members: dict[str, Any] = {"kept_by": "" if agent is None else agent.kept_by}
-    if vote.policy is not None:
-        members["policy"] = sealed_citation(row.tenant, vote.policy)
-    return members
 
 
 def _hand_over(row: Transaction) -> Transaction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from ledger import seals
 from ledger.agents import Citation
@@ -31,6 +31,25 @@ class Ballot:
     seconds_shown: float | None = None
     undo_seconds: int = 0
     typed: bool = False
+
+
+class Vote(TypedDict):
+    """A decision on what its maker saw."""
+
+    digest: str
+    by: Principal
+    via: Surface
+    reason: NotRequired[str]
+    policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
+    seconds_shown: NotRequired[float | None]  # how long a person had it before them; sealed, too
+    typed: NotRequired[bool]  # a person typed the amount, or the name, of what is approved
+    undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
+
+
+REASON_IS_MISSING = {
+    Verdict.REJECT: Sentence("A rejection needs a reason; it is what the agent learns from."),
+    Verdict.PASS_ON: "Say why it is passed on: people read it before they decide.",
+}
 
 
 def check_may_decide(row: Transaction, vote: Ballot, earlier: list[Link]) -> None:

@@ -165,7 +165,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         faults = [*_actor_faults(link, links[0].principal, first)]
         if link.kind == votes.WITHDRAWAL:
             vote = votes.standing_approval(links[:n], link.principal)
-            faults += [*votes.withdrawal_faults(link, vote)]
+            faults += [*votes.withdrawal_faults(link, vote, links[:n])]
             valid = [each for each in valid if each is not vote]
             deciders.discard(link.principal)
         # By the last one, which signed it off; an earlier one can be withdrawn until it begins.

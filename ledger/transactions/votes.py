@@ -18,9 +18,11 @@ from ledger.sign_off.rules import (
     Terms,
     are_filled,
     base_of,
+    filled_seats,
     open_seats,
     terms_from,
 )
+from ledger.states import State
 from ledger.transactions.deadlines import put_off_s
 
 DECISIONS: dict[str, Verdict] = {
@@ -60,12 +62,12 @@ def undo_until(vote: Link) -> datetime | None:
     return vote.at + timedelta(seconds=seconds)
 
 
-def withdrawal_faults(link: Link, vote: Link | None) -> Iterator[str]:
-    """Check that ``link`` withdraws ``vote``, its maker's approval, and in time."""
+def withdrawal_faults(link: Link, vote: Link | None, before: Sequence[Link]) -> Iterator[str]:
+    """Check that ``link`` withdraws ``vote``, its maker's approval, in time or as it was idle."""
     until = None if vote is None else undo_until(vote)
     if vote is None or vote.says.get("decision_at") != link.says.get("decision_at"):
         yield f"{link.principal} withdraws an approval that it had not given."
-    elif until is None or link.at > until:
+    elif (until is None or link.at > until) and not may_be_replaced(vote, before):
         yield "an approval that could not be withdrawn any more."
 
 
@@ -201,6 +203,18 @@ def seats_by_voter(
         for link in approvals
     }
     return {voter: seats[voter] for voter in sorted(approvers)}
+
+
+def may_be_replaced(vote: Link, links: Sequence[Link]) -> bool:
+    """True while it waits, and the approval fills no seat of what has been asked for since."""
+    if links[-1].to_state != State.PREPARED:
+        return False
+    terms = asked_by(links)
+    others = [link for link in links if link is not vote]
+    all_voters, other_voters = (
+        [*seats_by_voter(each, terms, links).values()] for each in (links, others)
+    )
+    return filled_seats(terms, all_voters) == filled_seats(terms, other_voters)
 
 
 def open_seats_after(links: Sequence[Link], terms: Terms) -> list[str] | None:

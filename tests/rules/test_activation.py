@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
 from ledger import execution
-from ledger.errors import NotAllowed, NotPossible
+from ledger.errors import InvalidRequest, NotAllowed, NotPossible
 from ledger.events import four_eyes
 from ledger.models import RuleSet, RuleSetState, Tenant
+from ledger.principals import system
 from ledger.proof.audit import verification
-from ledger.sign_off import rules
+from ledger.sign_off import groups, rules
 from ledger.sign_off.rules import loosened, read, sets
 from ledger.states import State
 from ledger.transactions import coordinator
 from ledger.workers import sweeper
 from tests.rules.conftest import LARGE_TAKE_TWO, SMALL_PASS
+from tests.rules.test_proof import faults_of_both
 
 pytestmark = pytest.mark.django_db
 
@@ -130,3 +133,51 @@ def test_dropping_a_condition_of_a_rule_that_widens_loosens():
     after = [{"when": {"tool": "refund"}, "then": then}]
 
     assert loosened(read(1, before).rules, read(2, after).rules) == ["-1"]
+
+
+def test_whose_vote_fits_no_more_votes_again(activated, a_transaction, alice, bob):
+    activated(LARGE_TAKE_TWO)
+    row = a_transaction("refund", order="o1", amount="1500")
+    vote = {"digest": row.intent_digest, "via": "web"}
+    coordinator.approve(row.pk, by=alice, **vote)
+    note = {"when": {"tool": "refund"}, "then": {"verdict": "ask", "note": True}}
+    activated(LARGE_TAKE_TWO, note)
+
+    with pytest.raises(InvalidRequest, match="say why you approve it"):
+        coordinator.approve(row.pk, by=alice, **vote)
+    for by in (bob, alice):
+        coordinator.approve(row.pk, by=by, reason="so", **vote)
+
+    row.refresh_from_db()
+    assert row.state == State.APPROVED
+    assert row.decisions.count() == 2
+    assert faults_of_both() == ([], [])
+
+
+def test_whoever_signed_before_their_group_was_asked_has_signed_for_it(
+    activated, acme, olga, a_transaction, alice, bob
+):
+    by = {"by": system("tests", "Tests"), "via": "command"}
+    finance = groups.make("acme", "finance", **by)
+    groups.add(finance, alice, starts_at=timezone.now(), ends_at=None, in_place_of=None, **by)
+    activated(LARGE_TAKE_TWO)
+    row = a_transaction("refund", order="o1", amount="1500")
+    vote = {"digest": row.intent_digest, "via": "web"}
+    coordinator.approve(row.pk, by=alice, **vote)
+    ask = {"when": {"tool": "refund"}, "then": {"verdict": "ask", "seats": {"finance": 1}}}
+    activated(LARGE_TAKE_TWO, ask)
+
+    assert coordinator.approve(row.pk, by=bob, **vote).state == State.APPROVED
+    assert faults_of_both() == ([], [])
+
+
+def test_a_vote_that_counts_is_not_given_twice(activated, a_transaction, alice):
+    activated(LARGE_TAKE_TWO)
+    row = a_transaction("refund", order="o1", amount="1500")
+    vote = {"digest": row.intent_digest, "by": alice, "via": "web"}
+    for _ in range(2):
+        assert coordinator.approve(row.pk, **vote).state == State.PREPARED
+
+    assert [each.kind for each in row.events.order_by("seq")] == ["prepared", "approval_recorded"]
+    with pytest.raises(NotPossible, match="The time to undo it is over"):
+        coordinator.withdraw_approval(row.pk, by=alice, via="web")

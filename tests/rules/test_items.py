@@ -13,11 +13,12 @@ from approvals.http.middleware import roles_of
 from approvals.people import principal_of
 from approvals.presentation import full_display
 from ledger.errors import InvalidRequest, NotAllowed
-from ledger.models import Event, GroupMember, Tenant, Transaction
+from ledger.models import Decision, Event, GroupMember, Tenant, Transaction
 from ledger.principals import system
 from ledger.proof.audit import verification
 from ledger.sign_off import groups
 from ledger.states import State
+from ledger.workers import sweeper
 from tests.rules.test_pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -209,3 +210,18 @@ def test_whoever_left_the_group_signs_no_more(as_bob, bob_user, olga, activated,
 
     assert approve(as_bob, row).status_code == 403
     assert counts(bob_user) == 0
+
+
+def test_whose_vote_fits_no_more_is_asked_again(as_alice, activated, refund):
+    activated(asks(seats={"approvers": 2}))
+    row = refund()
+    approve(as_alice, row)
+    assert "Waiting for you" not in as_alice.get(f"/transactions/{row.pk}/").content.decode()
+
+    activated(asks(seats={"approvers": 2}, note=True))
+    sweeper.renew_terms()
+    assert "Waiting for you" in as_alice.get(f"/transactions/{row.pk}/").content.decode()
+    approve(as_alice, Transaction.objects.get(pk=row.pk), reason="Looked again.")
+
+    given = [each.reason for each in Decision.with_withdrawn.filter(transaction=row).order_by("at")]
+    assert given == ["", "Looked again."]
