@@ -29,6 +29,7 @@ def test_a_call_comes_back_as_it_was_sent_and_waits(humanlayer):
     row = Transaction.objects.get()
     assert (row.tool, row.run_id) == ("humanlayer.send_email", "run-1")
     assert sent["assent"]["url"].endswith(f"/transactions/{row.pk}/")
+    assert sent["assent"]["terms"]["quorum"] == 1
 
 
 def test_an_approval_is_told_with_its_comment_and_hands_the_call_over(humanlayer, decide):

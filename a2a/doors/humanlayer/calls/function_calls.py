@@ -21,7 +21,7 @@ from a2a.doors.humanlayer.calls.tool import HandedOverCall
 from a2a.doors.humanlayer.models import BoundCall
 from a2a.errors import CallIdTaken
 from ledger.agents import Caller, unknown
-from ledger.api import render_token
+from ledger.api import render_token, terms_of
 from ledger.api.http import address_of
 from ledger.errors import IdempotencyKeyReused, NotFound
 from ledger.models import IdempotencyKey, Scope, Transaction, Verdict
@@ -152,7 +152,7 @@ def rendered(row: Transaction, call_id: str) -> Json:
         "call_id": call_id,
         "spec": {"fn": function, "kwargs": row.payload, **row.held},
         "status": _status(row, row.held, _verdict(row)),
-        "assent": _links(row),
+        "assent": _about(row),
     }
 
 
@@ -163,7 +163,7 @@ def _rendered_bound(bound: BoundCall, row: Transaction | None, call_id: str) -> 
     if row is None:
         status = _status_json(bound.created_at, bound.created_at, False, bound.refusal)
     else:
-        told |= _links(row)
+        told |= _about(row)
         status = _status(row, spec, bound_calls.verdict(row))
     return {
         "run_id": bound.run_id,
@@ -174,8 +174,9 @@ def _rendered_bound(bound: BoundCall, row: Transaction | None, call_id: str) -> 
     }
 
 
-def _links(row: Transaction) -> Json:
-    return {"transaction_id": str(row.pk), "url": address_of(f"/transactions/{row.pk}/")}
+def _about(row: Transaction) -> Json:
+    address = address_of(f"/transactions/{row.pk}/")
+    return {"transaction_id": str(row.pk), "url": address, "terms": terms_of(row)}
 
 
 def _status(row: Transaction, spec: Json, verdict: Told) -> Json:
