@@ -49,6 +49,8 @@ def save(client, query, name="Mine"):
     return client.post("/views/save", {"place": "ledger", "name": name, "query": query})
 
 
+@pytest.mark.of_app("approvals.slack")
+@pytest.mark.of_app("a2a.doors.git_bus")
 def test_the_index_is_in_the_order_of_work_with_a_sentence_for_each_table(as_operator):
     page = page_of(as_operator, "/admin/")
 
@@ -68,6 +70,8 @@ def test_who_may_look_at_one_table_sees_no_other_and_no_empty_box(olga_user, as_
     assert page.count("<section") == 1
 
 
+@pytest.mark.of_app("approvals.slack")
+@pytest.mark.of_app("a2a.doors.git_bus")
 def test_lists_and_rows_are_german_for_german_readers(as_operator, a_payment, approved):
     row = a_payment()
     approved()

@@ -89,6 +89,7 @@ def test_bad_evidence_of_a_service_is_put_before_nobody(
     assert not Evidence.objects.exists()
 
 
+@pytest.mark.of_app("approvals.slack")
 def test_slack_counts_the_attachments_and_leaves_the_decision_to_the_desk(
     slack,  # noqa: F811
     workspace,  # noqa: F811
