@@ -12,6 +12,7 @@ class ApprovalsConfig(AppConfig):
         from django.contrib.auth.signals import user_logged_in, user_logged_out
 
         from a2a.models import answerers
+        from approvals.desk import grants as grants_at_the_desk
         from approvals.models import Role
         from approvals.notifications import subscriptions, summaries
         from approvals.notifications.mail_channel import MailChannel
@@ -23,6 +24,7 @@ class ApprovalsConfig(AppConfig):
         from ledger.events import outbox
         from ledger.foundation import doorbell
         from ledger.proof import audit
+        from ledger.sign_off import grants
         from ledger.workers import register_step
 
         answerers.directory = approver_or_operator_named
@@ -32,7 +34,8 @@ class ApprovalsConfig(AppConfig):
         register_step(account_access.forget_expired)
         register_step(summaries.owe_summaries)
         second_operator.register()
-        audit.register_accounts(rights.of_everybody, Role.APPROVER)
+        audit.register_accounts(rights.of_everybody, Role.APPROVER, Role.OPERATOR)
+        grants.register_check(grants_at_the_desk.check_signer)
         doorbell.register_listener(ringing.ring_live_pages)
         user_logged_in.connect(account_access.on_sign_in)
         user_logged_out.connect(ringing.ring_on_sign_out)

@@ -1149,9 +1149,10 @@ def decision_faults(decisions: list[Record], events: list[Record]) -> Iterator[s
         details = says(event)
         sealed = (details.get("verdict"), details.get("intent_digest"), details.get("decision_at"))
         plain = ("principal_name", "via", "reason")
-        if (details.get("kept_by", ""), details.get("policy")) != (
+        if (details.get("kept_by", ""), details.get("policy"), details.get("grant")) != (
             decision.get("kept_by", ""),
             decision.get("policy"),
+            decision.get("grant_id"),
         ) or (*sealed, *(event[c] for c in plain)) != (
             decision["verdict"],
             decision["intent_digest"],

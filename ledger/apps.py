@@ -14,11 +14,11 @@ class LedgerConfig(AppConfig):
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
         from ledger.foundation import doorbell
-        from ledger.sign_off import groups
+        from ledger.sign_off import grants, groups
         from ledger.sign_off.rules import sets
         from ledger.tools import checks, mcp_upstreams, pinned_contracts, watched  # noqa: F401
         from ledger.tools.registrations import changes
-        from ledger.workers import jobs, register_job, start_checks  # noqa: F401
+        from ledger.workers import jobs, register_job, register_step, start_checks  # noqa: F401
 
         outbox.register(channel.WebhookChannel(), only_if=channel.HAS_WEBHOOK)
         outbox.register(owners.OwnerChannel())
@@ -27,6 +27,8 @@ class LedgerConfig(AppConfig):
         changes.register()
         sets.register()
         groups.register()
+        grants.register()
+        register_step(grants.end_expired)
         jobs.register()
         pinned_contracts.register()
         mcp_upstreams.register()

@@ -20,6 +20,7 @@ class Surface(str):
     ADMIN: ClassVar[Surface]
     COMMAND: ClassVar[Surface]
     SYSTEM: ClassVar[Surface]
+    GRANT: ClassVar[Surface]
 
 
 Surface.WEB = Surface("web")
@@ -29,6 +30,7 @@ Surface.A2A = Surface("a2a")
 Surface.ADMIN = Surface("admin")
 Surface.COMMAND = Surface("command")
 Surface.SYSTEM = Surface("system")
+Surface.GRANT = Surface("grant")  # a signature that was given in advance, at the desk
 
 
 class PrincipalKind(StrEnum):

@@ -49,7 +49,7 @@ def counted_approvals(row: Transaction) -> list[Decision]:
 
 def _fits(row: Transaction, approval: Decision, terms: Terms) -> bool:
     """False for one that was given before the rules asked for a note, for typing, for the desk."""
-    if terms.desk_only and approval.via != Surface.WEB:
+    if terms.desk_only and approval.via not in {Surface.WEB, Surface.GRANT}:
         return False
     if terms.needs_note and not approval.reason.strip():
         return False
@@ -82,7 +82,7 @@ def can_fill(row: Transaction, own_groups: Collection[str]) -> bool:
     terms = terms_of(row)
     seats = frozenset(own_groups)
     if terms.widen:
-        seats = seats_open_to(own_groups, timezone.now(), _links(row), terms)
+        seats = seats_open_to({"groups": own_groups}, timezone.now(), _links(row), terms)
     return not {"", *seats}.isdisjoint(row.open_seats)
 
 
@@ -118,8 +118,9 @@ def _voters(row: Transaction, approvals: Collection[Decision]) -> list[frozenset
     voters = []
     for each in approvals:
         link = sealed.get(each.principal)
-        own = link.says.get("groups", ()) if link else ()
-        voters.append(seats_open_to(own, link.at, _links(row), terms) if link else frozenset())
+        voters.append(
+            seats_open_to(link.says, link.at, _links(row), terms) if link else frozenset()
+        )
     return voters
 
 

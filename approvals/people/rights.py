@@ -16,6 +16,7 @@ from approvals.people.principals import principal_of
 from approvals.people.sign_in import end_links, end_sessions, end_ways_in
 from ledger.events import ChangeKind, chain_of
 from ledger.proof.audit import Account
+from ledger.sign_off import grants
 
 FLAGS = {"is_active": "user", "is_staff": "staff", "is_superuser": "superuser"}
 
@@ -44,6 +45,10 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
             end_links(person, LinkPurpose.INVITE, LinkPurpose.RECOVER, LinkPurpose.RESET)
     elif kind == ChangeKind.ROLE_REVOKED:
         Membership.objects.filter(user=person, tenant=tenant, role=details["role"]).delete()
+        is_operator = details["role"] == Role.OPERATOR
+        if details["role"] != Role.VIEWER:
+            own = {"tenant": tenant, "is_break_glass": is_operator}
+            grants.end_all_of(str(principal_of(person)), **own)
     elif kind == ChangeKind.ACCESS_RESET:
         end_ways_in(person)
     elif kind == ChangeKind.PERMISSIONS_CHANGED:
@@ -55,6 +60,7 @@ def apply(person: User, kind: str, tenant: str, details: dict[str, Any]) -> None
             PushSubscription.objects.filter(user=person).delete()
             end_links(person)
             end_sessions(person)
+            grants.end_all_of(str(principal_of(person)))
         setattr(person, flag, value)
 
 

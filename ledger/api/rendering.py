@@ -123,6 +123,7 @@ def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
             "reason": vote.reason,
             "at": vote.at.isoformat(),
             "policy": vote.policy,
+            "grant": vote.grant_id,
         }
         for vote in sorted(decisions, key=lambda vote: vote.at)
     ]

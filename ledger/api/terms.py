@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -19,7 +20,7 @@ from ledger.api.http import BODY, AgentBearer, caller_of, refusals
 from ledger.contracts import CURRENCIES, Tool
 from ledger.errors import InvalidRequest
 from ledger.models import Transaction, TransactionRow
-from ledger.sign_off import rules
+from ledger.sign_off import foresight, grants, rules
 from ledger.sign_off.rules import Facts, Judgement, Terms, sentences, terms_from
 from ledger.tools import tool_named
 
@@ -37,6 +38,14 @@ class SeatsOut(Schema):
     )
 
 
+class GrantOut(Schema):
+    """A signature that somebody gave in advance."""
+
+    id: int
+    sentence: str
+    ends_at: datetime
+
+
 class TermsOut(Schema):
     """The people who have to sign off, and how."""
 
@@ -51,6 +60,15 @@ class TermsOut(Schema):
     rules: list[int] = Field(description="Those of the set that matched, from 1.")
 
 
+class ForeseenOut(TermsOut):
+    """The terms of a proposal before it is made."""
+
+    passes: bool = Field(
+        description="Nobody would be asked now: nobody has to sign, or somebody has in advance."
+    )
+    grants: list[GrantOut] = Field(description="Those that would sign it, were it proposed now.")
+
+
 class Asked(Schema):
     """A proposal that might be made."""
 
@@ -60,7 +78,7 @@ class Asked(Schema):
     currency: str = Field("", max_length=3, description="ISO 4217, of the amount.")
 
 
-@router.get("", operation_id="readTerms", response={200: TermsOut, **refusals(404, 422)})
+@router.get("", operation_id="readTerms", response={200: ForeseenOut, **refusals(404, 422)})
 def read_terms(request: HttpRequest, asked: Query[Asked]) -> dict[str, Any]:
     """The terms of a proposal with this tool and these arguments.
 
@@ -70,8 +88,8 @@ def read_terms(request: HttpRequest, asked: Query[Asked]) -> dict[str, Any]:
     caller = caller_of(request)
     tool = _tool_of(caller, asked.tool)
     arguments = _object_in(asked.arguments)
-    judgement = _judgement(caller, tool, arguments, asked.amount, asked.currency)
-    return _in_full(caller.tenant, judgement)
+    facts = _facts(caller, tool, arguments, asked.amount, asked.currency)
+    return _foreseen(caller, tool, facts)
 
 
 def terms_of(row: Transaction | TransactionRow) -> dict[str, Any]:
@@ -128,14 +146,36 @@ def _object_in(text: str) -> dict[str, Any]:
     return value
 
 
-def _judgement(
-    caller: Caller, tool: Tool[Any, Any], arguments: Mapping[str, Any], amount: str, currency: str
-) -> Judgement:
-    base = rules.base_of_contract(tool.contract)
-    number = rules.active_number(caller.tenant)
+def _foreseen(caller: Caller, tool: Tool[Any, Any], facts: Facts) -> dict[str, Any]:
+    judgement = _judgement(caller.tenant, tool, facts)
+    terms, signers = judgement.terms, foresight.signing(caller.principal, facts, judgement.terms)
+    return {
+        **_in_full(caller.tenant, judgement),
+        "passes": not terms.is_denied and (not terms.seats or signers.are_enough),
+        "grants": [
+            {
+                "id": grant.pk,
+                "sentence": str(grants.sentence_of(grant)),
+                "ends_at": grant.ends_at.isoformat(),
+            }
+            for grant in signers.grants
+        ],
+    }
+
+
+def _judgement(tenant: str, tool: Tool[Any, Any], facts: Facts) -> Judgement:
+    """A budget without room for it lets nothing pass, as it stands now."""
+    base, number = rules.base_of_contract(tool.contract), rules.active_number(tenant)
     if not number:
         return Judgement(0, base.own, base)
-    facts = Facts(
+    judgement = rules.judged_by(tenant, number, facts, base)
+    return foresight.with_room(tenant, judgement, facts)
+
+
+def _facts(
+    caller: Caller, tool: Tool[Any, Any], arguments: Mapping[str, Any], amount: str, currency: str
+) -> Facts:
+    return Facts(
         tool=tool.name,
         agent=rules.agent_in(str(caller.principal)),
         risk=tool.contract.risk_level,
@@ -145,7 +185,6 @@ def _judgement(
         currency=currency,
         is_planned=bool(amount) or not tool.has("plan"),
     )
-    return rules.judged_by(caller.tenant, number, facts, base)
 
 
 def _amount_in(text: str, currency: str) -> Decimal | None:
@@ -205,12 +244,13 @@ def evaluate(request: HttpRequest, body: EvaluationIn) -> dict[str, Any]:
         return {"decision": False, "context": {"reason": "Ask whether you may propose a tool."}}
     of_resource = body.resource.properties
     arguments = of_resource.get("arguments", {})
-    judgement = _judgement(
+    tool = _tool_of(caller, body.resource.id)
+    facts = _facts(
         caller,
-        _tool_of(caller, body.resource.id),
+        tool,
         arguments if isinstance(arguments, dict) else {},
         str(of_resource.get("amount", "")),
         str(of_resource.get("currency", "")),
     )
-    terms = _in_full(caller.tenant, judgement)
-    return {"decision": terms["verdict"] == "pass", "context": {"terms": terms}}
+    terms = _foreseen(caller, tool, facts)
+    return {"decision": terms["passes"], "context": {"terms": terms}}

@@ -89,6 +89,13 @@ class ChangeKind(TextChoices):
         "group_change_declined",
         Sentence("declined to add somebody to a group"),
     )
+    GRANT_GIVEN = "grant_given", Sentence("signed in advance")
+    GRANT_ENDED = "grant_ended", Sentence("ended what was signed in advance")
+    BREAK_GLASS_ASKED = (
+        "break_glass_asked",
+        Sentence("asked to break the glass; another operator has to confirm it"),
+    )
+    BREAK_GLASS_DECLINED = "break_glass_declined", Sentence("declined to break the glass")
     BRAKE_PUT = "brake_put", Sentence("stopped what agents do")
     BRAKE_LIFTED = "brake_lifted", Sentence("let what was stopped go on")
     MCP_SERVER_ADDED = "mcp_server_added", Sentence("registered an MCP server")

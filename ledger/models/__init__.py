@@ -29,7 +29,17 @@ from ledger.models.limits import (
 )
 from ledger.models.permits import Permit
 from ledger.models.plain_rows import COLUMNS, TransactionRow, new_row, row_of
-from ledger.models.rules import IN_WORK, Group, GroupMember, RuleSet, RuleSetState
+from ledger.models.rules import (
+    IN_WORK,
+    LIVE_GRANT_SQL,
+    Budget,
+    Charge,
+    Grant,
+    Group,
+    GroupMember,
+    RuleSet,
+    RuleSetState,
+)
 from ledger.models.tools import (
     Credential,
     CredentialKind,
@@ -63,6 +73,7 @@ __all__ = [
     "COLUMNS",
     "HOLDS_ITS_KEY",
     "IN_WORK",
+    "LIVE_GRANT_SQL",
     "NEEDS_A_LOOK",
     "STANDING_SQL",
     "Agent",
@@ -70,7 +81,9 @@ __all__ = [
     "Agreement",
     "Brake",
     "BrakeQuerySet",
+    "Budget",
     "ChangeRequest",
+    "Charge",
     "Checkpoint",
     "Cosignature",
     "Credential",
@@ -81,6 +94,7 @@ __all__ = [
     "Ending",
     "Event",
     "Evidence",
+    "Grant",
     "Group",
     "GroupMember",
     "IdempotencyKey",

@@ -59,6 +59,12 @@ class Tenant(models.Model):
     rule_set = models.PositiveIntegerField(
         default=0, db_default=0, editable=False, help_text="Number of its active rules; 0: none."
     )
+    time_zone = models.CharField(
+        max_length=64,
+        default="UTC",
+        db_default="UTC",
+        help_text="In which days and months of budgets begin.",
+    )
     fast_approvals = models.PositiveSmallIntegerField(
         default=5,
         db_default=5,

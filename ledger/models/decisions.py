@@ -84,6 +84,9 @@ class Decision(models.Model):
     policy = models.JSONField(
         null=True, help_text="name, version, sha256 and the paragraphs that were cited"
     )
+    grant = models.ForeignKey(
+        "Grant", on_delete=models.PROTECT, null=True, related_name="decisions"
+    )
     at = models.DateTimeField(db_default=Now())
     is_withdrawn = models.BooleanField(default=False, db_default=False)
 

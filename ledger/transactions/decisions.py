@@ -213,7 +213,7 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
     if vote.verdict == Verdict.APPROVE:
         terms = votes.asked_by(case.links)
         check_fits_terms(row, vote, terms)
-        details |= case.seals_of_approval(typed=vote.typed)
+        details |= {**case.seals_of_approval(typed=vote.typed), **vote.in_advance}
         if vote.by == POLICY:
             is_enough = True
         else:
@@ -256,6 +256,7 @@ def _record(judged: Sequence[_Judged]) -> list[Recorded]:
             intent_digest=each.vote.digest,
             via=each.vote.via,
             reason=each.vote.reason,
+            grant_id=each.vote.in_advance.get("grant"),
             **each.of_agent,
         )
         for each in judged
@@ -374,12 +375,13 @@ def renew_terms(transaction_id: UUID) -> None:
             return
         links = sign_offs.links_of(row.pk)
         asked = votes.asked_by(links)
-        base = Base(asked, asked)
+        base, kept = Base(asked, asked), {}
         if row.terms is not None:
+            kept = {"charges": row.terms["charges"]} if "charges" in row.terms else {}
             base = Base(terms_from(row.terms["contract"]), terms_from(row.terms["floor"]))
         judgement = rules.judged_by(row.tenant, number, facts_of(row), base).joined_with(asked)
         columns: dict[str, Any] = {
-            "terms": judgement.as_json(),
+            "terms": judgement.as_json() | kept,
             "required_approver": judgement.terms.required_approver.value,
             "quorum": judgement.terms.quorum,
             "open_seats": votes.open_seats_after(links, judgement.terms),

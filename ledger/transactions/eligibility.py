@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
@@ -31,6 +31,8 @@ class Ballot:
     seconds_shown: float | None = None
     undo_seconds: int = 0
     typed: bool = False
+    # Members of the event of one that was given in advance: by which grant, and what it charged.
+    in_advance: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Vote(TypedDict):
@@ -43,6 +45,7 @@ class Vote(TypedDict):
     policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
     seconds_shown: NotRequired[float | None]  # how long a person had it before them; sealed, too
     typed: NotRequired[bool]  # a person typed the amount, or the name, of what is approved
+    in_advance: NotRequired[Mapping[str, Any]]
     undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
 
 
@@ -125,7 +128,7 @@ def check_fills_a_seat(
             )
         )
     before = [*votes.seats_by_voter(links, terms, links).values()]
-    voters = [*before, votes.seats_open_to(says.get("groups", ()), at, links, terms)]
+    voters = [*before, votes.seats_open_to(says, at, links, terms)]
     if filled_seats(terms, voters) == filled_seats(terms, before):
         raise NotAllowed(
             Sentence(
@@ -146,7 +149,7 @@ def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:
         )
     if not terms.seats:
         return
-    if terms.desk_only and vote.via != Surface.WEB:
+    if terms.desk_only and vote.via not in votes.AT_THE_DESK:
         raise NotAllowed(Sentence("It is decided at the desk only."))
     if terms.needs_note and not vote.reason.strip():
         raise InvalidRequest(

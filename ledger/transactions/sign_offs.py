@@ -17,9 +17,10 @@ from ledger import seals, states
 from ledger.contracts import ConsequenceLevel, RiskLevel
 from ledger.events import content_faults, erasure_in, former_digests, order_faults, reason_faults
 from ledger.models import Event, Transaction, Verdict
-from ledger.principals import Principal
+from ledger.principals import Principal, Surface
 from ledger.seals import Link
 from ledger.sign_off import rules
+from ledger.sign_off.grants import may_be_granted
 from ledger.sign_off.rules import (
     Base,
     Facts,
@@ -276,6 +277,8 @@ def _decision_faults(
     )
     if is_own and votes.DECISIONS[link.kind] != Verdict.REJECT:
         yield f"the decision of {link.principal} is of who keeps the agent that proposed it."
+    if link.via == Surface.GRANT and not may_be_granted(row.risk_level, row.consequence_level):
+        yield f"a grant cannot sign for {link.principal} what nobody signs unseen."
     is_approval = votes.DECISIONS[link.kind] == Verdict.APPROVE
     if is_approval and lacks_policy(link.principal, says, first):
         yield f"the approval of {link.principal} does not cite the policy of the contract."

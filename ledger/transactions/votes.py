@@ -33,6 +33,7 @@ DECISIONS: dict[str, Verdict] = {
 }
 # The voter that all agents together are whose keeper nobody has named.
 UNKNOWN_KEEPER = "agents without a keeper"
+AT_THE_DESK = frozenset({Surface.WEB, Surface.GRANT})
 WITHDRAWAL = states.WITHDRAW_APPROVAL.kind
 MOST_UNDO_S = 60
 
@@ -92,13 +93,16 @@ def approvers_in(links: Sequence[Link]) -> set[str]:
 
 
 def seats_open_to(
-    groups: Collection[str], at: datetime, links: Sequence[Link], terms: Terms
+    says: Mapping[str, Any], at: datetime, links: Sequence[Link], terms: Terms
 ) -> frozenset[str]:
-    """The groups whose seats an approval at this time may fill, of somebody who is in ``groups``.
+    """The groups whose seats an approval at this time may fill, whose event says this.
 
-    Besides those, the groups whose terms let others sign that long after the first event. Time in
-    which a brake stopped it does not count.
+    Those of its voter, and the groups whose terms let others sign that long after the first event.
+    Time in which a brake stopped it does not count. Break-glass stands for every group.
     """
+    if says.get("break_glass") is True:
+        return frozenset(terms.groups)
+    groups: Collection[str] = says.get("groups", ())
     waited_s = (at - links[0].at).total_seconds() - put_off_s(links, at)
     return frozenset(groups) | terms.opened_to(groups, waited_s)
 
@@ -197,9 +201,7 @@ def seats_by_voter(
     approvals = approvals_that_fit(links, terms)
     approvers = approvers_in(approvals)
     seats = {
-        voter_of(link.principal, link.says): seats_open_to(
-            link.says.get("groups", ()), link.at, history, terms
-        )
+        voter_of(link.principal, link.says): seats_open_to(link.says, link.at, history, terms)
         for link in approvals
     }
     return {voter: seats[voter] for voter in sorted(approvers)}
@@ -236,7 +238,7 @@ def approvals_that_fit(links: Sequence[Link], terms: Terms) -> list[Link]:
 def terms_of_vote_faults(link: Link, terms: Terms) -> Iterator[str]:
     if DECISIONS[link.kind] != Verdict.APPROVE or not terms.seats:
         return
-    if terms.desk_only and link.via != Surface.WEB:
+    if terms.desk_only and link.via not in AT_THE_DESK:
         yield f"the approval of {link.principal} was not given at the desk."
     if terms.needs_note and link.reason_digest == seals.digest_of_text(""):
         yield f"the approval of {link.principal} has no note."

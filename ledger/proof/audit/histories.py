@@ -63,6 +63,7 @@ class Vote(NamedTuple):
     kept_by: str = ""
     policy: Any = None
     is_withdrawn: bool = False
+    grant_id: int | None = None
 
 
 class PermitRow(NamedTuple):

@@ -271,10 +271,11 @@ def _decision_faults(history: History) -> Iterator[str]:
 def _as_sealed(link: Link) -> tuple[object, ...]:
     says = link.says
     sealed = (says.get("verdict"), says.get("intent_digest"), says.get("decision_at"))
-    of_agent = (says.get("kept_by", ""), says.get("policy"))
-    return (*sealed, *of_agent, link.principal_name, link.via, link.reason)
+    origin = (says.get("kept_by", ""), says.get("policy"), says.get("grant"))
+    return (*sealed, *origin, link.principal_name, link.via, link.reason)
 
 
 def _as_decided(vote: Vote) -> tuple[object, ...]:
     decided = (vote.verdict, vote.intent_digest, seals.as_text(vote.at))
-    return (*decided, vote.kept_by, vote.policy, vote.principal_name, vote.via, vote.reason)
+    origin = (vote.kept_by, vote.policy, vote.grant_id)
+    return (*decided, *origin, vote.principal_name, vote.via, vote.reason)

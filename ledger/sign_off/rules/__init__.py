@@ -2,6 +2,15 @@
 
 from __future__ import annotations
 
+from ledger.sign_off.rules.budgets import (
+    TIMES,
+    Budget,
+    Charge,
+    Per,
+    charge_from,
+    charges_for,
+    period_of,
+)
 from ledger.sign_off.rules.facts import Facts, agent_in, facts_of
 from ledger.sign_off.rules.rules import (
     MOST_SEATS,
@@ -22,6 +31,7 @@ from ledger.sign_off.rules.sets import (
     activate,
     active,
     active_number,
+    charges_of,
     denial,
     discard,
     edit,
@@ -54,9 +64,13 @@ __all__ = [
     "MOST_SEATS",
     "OVERTAKEN",
     "SUPERVISORS",
+    "TIMES",
     "Base",
+    "Budget",
+    "Charge",
     "Facts",
     "Judgement",
+    "Per",
     "Rule",
     "Rules",
     "RulesRefused",
@@ -71,6 +85,9 @@ __all__ = [
     "as_yaml",
     "base_of",
     "base_of_contract",
+    "charge_from",
+    "charges_for",
+    "charges_of",
     "denial",
     "discard",
     "edit",
@@ -83,6 +100,7 @@ __all__ = [
     "judged_by",
     "loosened",
     "open_seats",
+    "period_of",
     "put_back",
     "read",
     "refuse_agents",

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache
+from operator import ge, le, lt
 from typing import Any
 
 from ledger.contracts import CURRENCIES, ConsequenceLevel, RiskLevel
@@ -19,6 +20,7 @@ from ledger.principals import Principal
 ARGUMENT = "arguments."  # begins the name of the fact that is the value of an argument
 LISTED = frozenset({"tool", "agent", "risk", "consequence"})
 LEVELS: dict[str, list[str]] = {"risk": list(RiskLevel), "consequence": list(ConsequenceLevel)}
+LIMITS: dict[str, Callable[[Decimal, Decimal], bool]] = {"below": lt, "at_most": le, "at_least": ge}
 Truth = bool | None
 
 
@@ -128,20 +130,20 @@ def number_in(text: Any) -> Decimal:
 
 
 def _of_amount(operator: str, wanted: str) -> Test:
-    if operator not in {"below", "at_least"}:
-        raise ValueError("an amount is below or at_least so much, as “50 EUR”")
+    if operator not in LIMITS:
+        raise ValueError("an amount is below, at_most or at_least so much, as “50 EUR”")
     limit, currency = money_in(wanted)
 
     def test(facts: Facts) -> Truth:
         if not facts.is_planned or facts.amount is None or facts.currency != currency:
             return None
-        return (facts.amount < limit) is (operator == "below")
+        return LIMITS[operator](facts.amount, limit)
 
     return test
 
 
 def _of_argument(name: str, operator: str, wanted: Any) -> Test:
-    if operator in {"below", "at_least"}:
+    if operator in LIMITS:
         return _of_number(name, operator, number_in(wanted))
     names, is_wanted = frozenset(wanted), operator == "is"
     alike = frozenset(map(_folded, names))
@@ -164,7 +166,7 @@ def _of_number(name: str, operator: str, limit: Decimal) -> Test:
             number = number_in(facts.arguments.get(name))
         except ValueError:
             return None
-        return (number < limit) is (operator == "below")
+        return LIMITS[operator](number, limit)
 
     return test
 

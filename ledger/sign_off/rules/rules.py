@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from ledger import seals
 from ledger.contracts import ConsequenceLevel, RiskLevel
 from ledger.errors import InvalidRequest, Sentence
+from ledger.sign_off.rules.budgets import MOST_BUDGETS, Budget, Charge, owner_of_rule
 from ledger.sign_off.rules.facts import Facts, Test, Truth, comparison
 from ledger.sign_off.rules.terms import BUILT_IN, SUPERVISORS, Base, Strength, Terms
 
@@ -53,6 +54,7 @@ class Comparison(_Strict):
     is_: list[Text] | None = Field(default=None, alias="is", max_length=100)
     is_not: list[Text] | None = Field(default=None, max_length=100)
     at_least: Text | None = None
+    at_most: Text | None = None
     below: Text | None = None
 
     @field_validator("is_", "is_not", mode="before")
@@ -60,7 +62,7 @@ class Comparison(_Strict):
     def _as_list(cls, value: Any) -> Any:
         return value if value is None or isinstance(value, list) else [value]
 
-    @field_validator("at_least", "below", mode="before")
+    @field_validator("at_least", "at_most", "below", mode="before")
     @classmethod
     def _as_text(cls, value: Any) -> Any:
         return str(value).strip() if isinstance(value, int | float | str) else value
@@ -82,6 +84,7 @@ class Then(_Strict):
     strength: Strength = Strength.CLICK
     desk_only: bool = False
     note: bool = False
+    budgets: Annotated[list[Budget], Field(max_length=MOST_BUDGETS)] = []
 
     @property
     def terms(self) -> Terms:
@@ -137,6 +140,10 @@ class Rule(_Strict):
     def passes(self) -> bool:
         return self.then.verdict == Verdict.PASS
 
+    @property
+    def budget_owner(self) -> str:
+        return owner_of_rule(self.as_json().get("when", {}))
+
     def tests(self) -> list[Test]:
         """One for each comparison. Raises ``ValueError``."""
         return [
@@ -156,6 +163,7 @@ class _Compiled:
     tests: tuple[Test, ...]
     tools: frozenset[str] | None  # those that it names; ``None``: any
     agents: frozenset[str] | None
+    budgets: tuple[Budget, ...] = ()
 
     def may_be_about(self, tool: str, agent: str) -> bool:
         is_of_tool = self.tools is None or tool in self.tools
@@ -170,6 +178,11 @@ class _Compiled:
             is_known = is_known and truth is True
         return True if is_known else None
 
+    def lets_pass(self, facts: Facts) -> bool:
+        if not (self.passes and self.match(facts) is True and may_pass(facts)):
+            return False
+        return all(budget.amount_of(facts) is not None for budget in self.budgets)
+
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
@@ -181,10 +194,18 @@ class Judgement:
     matched: tuple[int, ...] = ()
     denying: tuple[int, ...] = ()  # of those that matched
     is_unreadable: bool = False
+    budgeted: tuple[int, ...] = ()  # of those that let pass, where there is room in their budgets
+    without_pass: Terms | None = None  # what would be asked if none let pass
+    full: tuple[int, ...] = ()  # those whose budgets have no room, so that none let pass
+    charges: tuple[Charge, ...] = ()
 
     def joined_with(self, before: Terms) -> Judgement:
         """With terms that are at least as strict as these."""
         return replace(self, terms=self.terms.join(before))
+
+    def with_full(self, *full: int) -> Judgement:
+        """The same where a budget has no room: nobody is denied, people are asked."""
+        return replace(self, terms=self.without_pass or self.base.own, full=full, budgeted=())
 
     def as_json(self) -> dict[str, Any]:
         """As the first event seals it and the row keeps it."""
@@ -195,6 +216,8 @@ class Judgement:
             "floor": self.base.floor.as_json(),
             **self.terms.as_json(),
             **({"unreadable": True} if self.is_unreadable else {}),
+            **({"full": list(self.full)} if self.full else {}),
+            **({"charges": [each.as_json() for each in self.charges]} if self.charges else {}),
         }
 
 
@@ -209,19 +232,24 @@ class Rules:
 
     def judge(self, facts: Facts, base: Base) -> Judgement:
         """The terms that these rules and the contract make of these facts."""
-        matched, denying, terms, is_let_pass = [], [], Terms(), False
+        matched, denying, passing, terms = [], [], [], Terms()
         for rule in self._about(facts):
-            match = rule.match(facts)
-            if rule.passes and match is True and may_pass(facts):
-                is_let_pass = True
-            elif not rule.passes and match is not False:
+            if rule.passes:
+                if not rule.lets_pass(facts):
+                    continue
+                passing.append(rule)
+            elif (match := rule.match(facts)) is not False:
                 terms = terms.join(rule.terms if match else replace(rule.terms, widen={}))
                 denying += [rule.number] if rule.terms.is_denied else []
             else:
                 continue
             matched.append(rule.number)
-        start = base.floor if is_let_pass else base.own
-        return Judgement(self.number, start.join(terms), base, tuple(matched), tuple(denying))
+        asked = base.own.join(terms)
+        judgement = Judgement(self.number, asked, base, tuple(matched), tuple(denying))
+        if not passing or (loosest := base.floor.join(terms)) == asked:
+            return judgement
+        budgeted = tuple(rule.number for rule in passing if rule.budgets)
+        return replace(judgement, terms=loosest, budgeted=budgeted, without_pass=asked)
 
     def _about(self, facts: Facts) -> list[_Compiled]:
         """The rules that name neither other tools nor other agents, found once for each pair."""
@@ -283,6 +311,11 @@ def _check(rule: Rule) -> None:
         raise ValueError("what passes asks for nothing; make it two rules")
     if rule.then.verdict == Verdict.DENY and rule.then.terms != Terms(is_denied=True):
         raise ValueError("what is denied asks for nothing")
+    if rule.then.budgets and not rule.passes:
+        raise ValueError("a budget says how much may pass; what is asked for needs none")
+    kinds = [(budget.measure, budget.per) for budget in rule.then.budgets]
+    if len(set(kinds)) < len(kinds):
+        raise ValueError("of two budgets for the same time, one counts money and one proposals")
     if SUPERVISORS in rule.then.seats:
         raise ValueError("seats are of people; contracts alone let supervisors sign")
     if rule.then.widen is not None:
@@ -300,7 +333,8 @@ def _check(rule: Rule) -> None:
 
 def _compiled(place: int, rule: Rule) -> _Compiled:
     terms, tests = rule.then.terms, tuple(rule.tests())
-    return _Compiled(place, rule.passes, terms, tests, _named(rule, "tool"), _named(rule, "agent"))
+    names = _named(rule, "tool"), _named(rule, "agent")
+    return _Compiled(place, rule.passes, terms, tests, *names, tuple(rule.then.budgets))
 
 
 def _named(rule: Rule, fact: str) -> frozenset[str] | None:
@@ -325,11 +359,11 @@ def loosened(before: Sequence[Rule], after: Sequence[Rule]) -> list[str]:
     What tightens is loosened unless a rule with the same conditions, or with fewer of them, asks
     for at least as much.
     """
-    passing = [rule.when for rule in before if rule.passes]
+    passing = [rule for rule in before if rule.passes]
     new = [
         f"+{place}"
         for place, rule in enumerate(after, 1)
-        if rule.passes and not any(_is_within(rule.when, when) for when in passing)
+        if rule.passes and not any(_lets_no_more_pass(rule, other) for other in passing)
     ]
     asking = [rule for rule in after if not rule.passes]
     gone = [
@@ -338,6 +372,15 @@ def loosened(before: Sequence[Rule], after: Sequence[Rule]) -> list[str]:
         if not rule.passes and not any(_replaces(other, rule) for other in asking)
     ]
     return [*new, *gone]
+
+
+def _lets_no_more_pass(rule: Rule, other: Rule) -> bool:
+    """True if what it lets pass, the other one did, too. A budget of other conditions is new."""
+    budgets, others = rule.then.budgets, other.then.budgets
+    if others and rule.when != other.when:
+        return False
+    is_kept = all(any(each.covers(budget) for each in budgets) for budget in others)
+    return is_kept and _is_within(rule.when, other.when)
 
 
 def _replaces(other: Rule, rule: Rule) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ledger.contracts import ConsequenceLevel
 from ledger.errors import Sentence
+from ledger.sign_off.rules.budgets import TIMES, Budget, Per
 from ledger.sign_off.rules.facts import ARGUMENT
 from ledger.sign_off.rules.rules import Comparison, Rule, RulesRefused
 from ledger.sign_off.rules.sets import rules_of
@@ -38,7 +39,20 @@ def what_of(rule: Rule) -> Sentence:
 
 def then_of(rule: Rule) -> Sentence:
     """The consequence of a rule."""
-    return asked_in_words(rule.then.terms)
+    then = asked_in_words(rule.then.terms)
+    if not rule.then.budgets:
+        return then
+    return Sentence("{then}, up to {limits}", then=then, limits=limits_of(rule.then.budgets))
+
+
+def limits_of(budgets: Iterable[Budget]) -> Sentence:
+    """``500 EUR a day and 20 times in all``."""
+    return _joined(_AND, map(limit_of, budgets))
+
+
+def limit_of(budget: Budget) -> Sentence:
+    template = _TIMES[budget.per] if budget.measure == TIMES else _SUMS[budget.per]
+    return Sentence(template, most=budget.most)
 
 
 def asked_in_words(terms: Terms) -> Sentence:
@@ -112,6 +126,14 @@ def why(tenant: str, terms: Mapping[str, Any] | None) -> Sentence | None:
             "To be signed by {who}, as the contract says: the rules of this tenant cannot be read.",
             who=who_signs(asked),
         )
+    if terms.get("full") and (rules := _rules_named(tenant, terms, "full")):
+        return Sentence(
+            "To be signed by {who}: the rule “{what}” lets pass {limits}, and too little of that "
+            "is left.",
+            who=who_signs_in_time(asked),
+            what=what_of(rules[0]),
+            limits=limits_of(rules[0].then.budgets),
+        )
     because = _matched(tenant, terms, passes=not asked.seats)
     if asked.is_denied:
         return Sentence("Denied, because of {what}.", what=because or "")
@@ -129,13 +151,18 @@ def by_contract(terms: Terms) -> Sentence:
 
 def _matched(tenant: str, terms: Mapping[str, Any], *, passes: bool) -> Sentence | None:
     """The conditions of the rules that made the terms; ``None`` if none did."""
+    matched = _rules_named(tenant, terms, "rules")
+    decisive = [what_of(rule) for rule in matched if rule.passes is passes]
+    return _joined(_SEMICOLON, decisive) if decisive else None
+
+
+def _rules_named(tenant: str, terms: Mapping[str, Any], part: str) -> list[Rule]:
+    """The rules of the numbers in this part of the terms; none if they cannot be read."""
     try:
         written = rules_of(tenant, terms["set"]).rules
     except RulesRefused:
-        return None
-    matched = [written[number - 1] for number in terms["rules"] if number <= len(written)]
-    decisive = [what_of(rule) for rule in matched if rule.passes is passes]
-    return _joined(_SEMICOLON, decisive) if decisive else None
+        return []
+    return [written[number - 1] for number in terms[part] if number <= len(written)]
 
 
 def _people(number: int, alone: Sentence, several: Sentence) -> Sentence:
@@ -151,10 +178,21 @@ def _named(compared: Comparison) -> Sentence:
     return Sentence("everything but {names}", names=names)
 
 
+_SUMS = {
+    Per.DAY: Sentence("{most} a day"),
+    Per.MONTH: Sentence("{most} a month"),
+    Per.TOTAL: Sentence("{most} in all"),
+}
+_TIMES = {
+    Per.DAY: Sentence("{most} times a day"),
+    Per.MONTH: Sentence("{most} times a month"),
+    Per.TOTAL: Sentence("{most} times in all"),
+}
 _PHRASES = {
     ("agent", "is"): Sentence("by {value}"),
     ("agent", "is_not"): Sentence("by anybody but {value}"),
     ("amount", "below"): Sentence("below {value}"),
+    ("amount", "at_most"): Sentence("of at most {value}"),
     ("amount", "at_least"): Sentence("of at least {value}"),
     ("risk", "is"): Sentence("of risk {value}"),
     ("risk", "is_not"): Sentence("of another risk than {value}"),
@@ -171,6 +209,7 @@ _OF_ARGUMENTS = {
     "is": Sentence("where {name} is {value}"),
     "is_not": Sentence("where {name} is not {value}"),
     "below": Sentence("where {name} is below {value}"),
+    "at_most": Sentence("where {name} is at most {value}"),
     "at_least": Sentence("where {name} is at least {value}"),
 }
 

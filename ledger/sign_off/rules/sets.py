@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,7 @@ from ledger.errors import NotAllowed, NotFound, NotPossible, Sentence
 from ledger.events import ChangeKind, chain_of, four_eyes, record_change
 from ledger.models import IN_WORK, ChangeRequest, Event, RuleSet, RuleSetState, Tenant
 from ledger.principals import Principal, Surface
+from ledger.sign_off.rules.budgets import Charge, charges_for
 from ledger.sign_off.rules.facts import Facts
 from ledger.sign_off.rules.rules import (
     Judgement,
@@ -61,6 +63,20 @@ def judged_by(tenant: str, number: int, facts: Facts, base: Base) -> Judgement:
     except RulesRefused as refusal:
         logger.error("RULES UNREADABLE: set %s of %s: %s", number, tenant, refusal)
         return unreadable(number, base)
+
+
+def charges_of(
+    tenant: str, judgement: Judgement, facts: Facts, now: datetime, zone: str
+) -> dict[int, list[Charge]]:
+    """By the number of each rule whose budgets count, the charges of the proposal judged so."""
+    if not judgement.budgeted:
+        return {}
+    rules = rules_of(tenant, judgement.rule_set).rules
+    return {
+        number: charges_for(rule.budget_owner, rule.then.budgets, facts, now, zone) or []
+        for number in judgement.budgeted
+        for rule in [rules[number - 1]]
+    }
 
 
 def denial(tenant: str, number: int, facts: Facts, contract: Contract) -> Judgement | None:

@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ledger.errors import InProgress
 from ledger.foundation.postgres import use_prepared_statements
-from ledger.models import STANDING_SQL
+from ledger.models import LIVE_GRANT_SQL, STANDING_SQL
 from ledger.states import WITHOUT_EFFECT
 from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Request
 
@@ -36,6 +36,8 @@ class Admission:
     holder_id: UUID | None
     late_id: UUID | None
     rule_set: int
+    zone: str  # of the tenant's budgets
+    has_grants: bool
     is_kept: bool | None  # by every brake that stands over it; ``None`` if there is none
 
 
@@ -46,12 +48,14 @@ _FACTS = f"""
            (SELECT late.id FROM ledger_transaction late
             WHERE late.tenant = %(tenant)s AND late.operation_key = %(operation_key)s
                 AND late.late_receipt <> '' LIMIT 1),
-           coalesce((SELECT rule_set FROM ledger_tenant WHERE slug = %(tenant)s), 0),
+           coalesce(tenant.rule_set, 0), coalesce(tenant.time_zone, 'UTC'),
+           EXISTS ({LIVE_GRANT_SQL.format("%(tenant)s", "%(agent)s", "%(tool)s")}),
            (SELECT bool_and(brake.keeps) FROM ledger_brake brake
             WHERE {STANDING_SQL}
                 AND brake.tenant IN ('', %(tenant)s) AND brake.agent IN ('', %(agent)s)
                 AND brake.tool IN ('', %(tool)s))
     FROM (SELECT) AS request
+    LEFT JOIN ledger_tenant tenant ON tenant.slug = %(tenant)s
     LEFT JOIN ledger_idempotencykey k
         ON k.agent = %(agent)s AND k.route = %(route)s AND k.key = %(key)s
     LEFT JOIN ledger_transaction t

@@ -3,7 +3,7 @@
 Prepare is the hot path. One statement is one round trip and one commit, half the cost of the
 same rows written one by one (docs/decisions/one-statement.md). The statement also admits: it leaves
 out whatever has been requested before, is being requested elsewhere, has a live transaction of its
-operation, or was judged by other rules than those that are active.
+operation, was judged by other rules than those that are active, or may be signed by a grant.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ledger.foundation.postgres import (
     on_one_line,
     use_prepared_statements,
 )
-from ledger.models import Event, Evidence, IdempotencyKey, Transaction
+from ledger.models import LIVE_GRANT_SQL, Event, Evidence, IdempotencyKey, Transaction
 from ledger.states import WITHOUT_EFFECT, Move, State
 from ledger.transactions.prepare.admission import locks_of
 from ledger.transactions.prepare.drafts import New
@@ -41,9 +41,9 @@ def insert_all(
     """Insert the transactions that are admitted; returns their ids.
 
     The statement has the locks of its requests until it is committed; where the caller has them,
-    it ``is_admitted``. Requests in a batch must differ in key and in operation. Raises
-    ``django.db.IntegrityError`` when a key or an operation was taken meanwhile; nothing was
-    inserted then.
+    and knows of grants, it ``is_admitted``. Requests in a batch must differ in key and in
+    operation. Raises ``django.db.IntegrityError`` when a key or an operation was taken meanwhile;
+    nothing was inserted then.
     """
     locks = [(None, None) if is_admitted else locks_of(new.request) for new in batch]
     values: list[Any] = [
@@ -138,9 +138,10 @@ def _insert_sql() -> str:
     literals, so that the partial index is used.
     """
     ended = ", ".join(f"'{state}'" for state in sorted(WITHOUT_EFFECT))
+    of_draft = LIVE_GRANT_SQL.format("draft.tenant", "draft.proposed_by", "draft.tool")
     return on_one_line(f"""
         WITH draft AS MATERIALIZED (
-                 SELECT row.*, request.key,
+                 SELECT row.*, request.key, request.key_lock,
                         coalesce(
                             pg_try_advisory_xact_lock(request.key_lock)
                             AND pg_try_advisory_xact_lock(request.operation_lock), true) AS is_free
@@ -153,6 +154,7 @@ def _insert_sql() -> str:
              admitted AS MATERIALIZED (
                  SELECT draft.* FROM draft
                  WHERE draft.is_free
+                     AND (draft.key_lock IS NULL OR NOT EXISTS ({of_draft}))
                      AND (draft.state <> '{State.PREPARED}'
                           OR coalesce((draft.terms ->> 'set')::int, 0)
                               = coalesce((SELECT tenant.rule_set FROM ledger_tenant tenant

@@ -12,8 +12,13 @@ def judged(request: Request, planned: Planned, rule_set: int) -> Judgement | Non
     """The terms by the rules of this number, now that all facts are known."""
     if not rule_set:
         return None
+    facts = facts_known(request, planned)
+    return rules.judge(request.tenant, rule_set, facts, request.tool.contract)
+
+
+def facts_known(request: Request, planned: Planned) -> Facts:
     contract = request.tool.contract
-    facts = Facts(
+    return Facts(
         tool=request.tool.name,
         agent=agent_in(str(request.by)),
         risk=planned.risk_level or contract.risk_level,
@@ -22,7 +27,6 @@ def judged(request: Request, planned: Planned, rule_set: int) -> Judgement | Non
         amount=planned.amount,
         currency=planned.currency,
     )
-    return rules.judge(request.tenant, rule_set, facts, contract)
 
 
 def denied_unplanned(request: Request, rule_set: int) -> Judgement | None:

@@ -45,6 +45,7 @@ from ledger.transactions.prepare.admission import (
     operation_locked,
 )
 from ledger.transactions.prepare.answers import Answer, answer_after_lost_race, earlier_answer
+from ledger.transactions.prepare.charged import insert_charged
 from ledger.transactions.prepare.drafts import (
     New,
     columns,
@@ -214,9 +215,7 @@ def _plan_and_insert(request: Request, admission: Admission) -> Answer:
             planned = refused_plan(request.tool, request.arguments, refusal)
         created_at = admission.now + timedelta(seconds=time.monotonic() - began)
         if refusal is None:
-            new = _put_before_approvers(
-                request, transaction_id, planned, created_at, admission.rule_set
-            )
+            new = _put_before_approvers(request, transaction_id, planned, created_at, admission)
             if isinstance(new, New):
                 _approve_if_nobody_has_to(new)
                 return _answer_with(new)
@@ -244,21 +243,30 @@ def _put_before_approvers(
     transaction_id: UUID,
     planned: Planned,
     created_at: datetime,
-    rule_set: int,
+    admission: Admission,
 ) -> New | Judgement:
     """Judge and insert; judged again by what was activated meanwhile.
 
     Returns the judgement that denies what held nothing. Raises ``DeniedByRule`` where something
     has to be released, and ``Overtaken``.
     """
+    rule_set = admission.rule_set
     for _ in range(TRIES):
         judgement = judged(request, planned, rule_set)
         if judgement is not None and judgement.terms.is_denied:
             if request.tool.has("rollback"):
                 raise _denied(judgement)
             return judgement
-        new = draft(request, transaction_id, planned, created_at, judgement)
-        if _is_inserted(new, states.PREPARE):
+        new = insert_charged(
+            request,
+            planned,
+            judgement,
+            admission,
+            created_at,
+            partial(draft, request, transaction_id, planned, created_at),
+            partial(_is_inserted, move=states.PREPARE),
+        )
+        if new is not None:
             return new
         judged_by, rule_set = rule_set, active_number(request.tenant)
         if rule_set == judged_by:

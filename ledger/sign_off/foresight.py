@@ -1,0 +1,113 @@
+"""Budgets and grants before a proposal is made: whether there is room now, and who would sign."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db.models.functions import Now
+
+from ledger.models import Grant, Tenant
+from ledger.principals import Principal
+from ledger.sign_off import budgets, grants, groups
+from ledger.sign_off.grants import Wanted
+from ledger.sign_off.rules import (
+    Facts,
+    Judgement,
+    Strength,
+    Terms,
+    are_filled,
+    charges_for,
+    charges_of,
+    facts_of,
+    filled_seats,
+)
+from ledger.sign_off.rules.preview import COLUMNS, proposals
+
+MOST_READ = 10_000  # proposals of the past
+
+
+class Signing(NamedTuple):
+    """The grants that would sign a proposal, and whether they would be enough."""
+
+    grants: list[Grant]
+    are_enough: bool
+
+
+def with_room(tenant: str, judgement: Judgement, facts: Facts) -> Judgement:
+    """The judgement of a proposal that were made now; nothing is charged."""
+    zone, now = _clock_of(tenant)
+    for number, charges in charges_of(tenant, judgement, facts, now, zone).items():
+        if not budgets.have_room(tenant, charges):
+            return judgement.with_full(number)
+    return judgement
+
+
+def signing(agent: Principal, facts: Facts, terms: Terms) -> Signing:
+    """The live grants with room that would fill seats of these terms. Warnings are not foreseen."""
+    covering = grants.covering(agent.tenant, str(agent), facts, ())
+    chosen: list[Grant] = []
+    voters: list[frozenset[str]] = []
+    for grant in covering if terms.seats and not terms.is_denied else ():
+        if not _fits(grant, terms) or not _has_room(grant, facts):
+            continue
+        for principal, _name in grant.signers:
+            own = groups.groups_of(agent.tenant, principal)
+            more = [*voters, frozenset(terms.groups if grant.is_break_glass else own)]
+            if filled_seats(terms, more) > filled_seats(terms, voters):
+                voters = more
+                chosen += [grant] if grant not in chosen else []
+    return Signing(chosen, bool(chosen) and are_filled(terms, voters))
+
+
+class Past(NamedTuple):
+    """Proposals of the past: those that a grant would have signed, of all by its agent and tool."""
+
+    covered: list[UUID]
+    sums: dict[str, Decimal]  # by currency
+    proposed: int
+
+
+def past_of(wanted: Wanted, last: timedelta) -> Past:
+    """What a grant would have signed of the time before now, within its budgets."""
+    rows = proposals(wanted.tenant, last).filter(proposed_by=wanted.agent, tool=wanted.tool)
+    zone, _now = _clock_of(wanted.tenant)
+    limits = grants.rule_of(wanted).then.budgets
+    used: dict[tuple[str, str, str], Decimal] = defaultdict(Decimal)
+    covered: list[UUID] = []
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    read = [*rows.only(*COLUMNS, "warnings", "created_at").order_by("pk")[:MOST_READ]]
+    for row in read:
+        facts = facts_of(row)
+        if not grants.covers(wanted, facts, row.warnings):
+            continue
+        charges = charges_for("", limits, facts, row.created_at, zone) or []
+        if any(used[each.budget] + each.amount > each.most for each in charges):
+            continue
+        for each in charges:
+            used[each.budget] += each.amount
+        covered.append(row.id)
+        if row.amount is not None:
+            sums[row.currency] += row.amount
+    return Past(covered, dict(sums), len(read))
+
+
+def _fits(grant: Grant, terms: Terms) -> bool:
+    is_strong = terms.strength != Strength.TYPED or grant.typed
+    return is_strong and (bool(grant.why) or not terms.needs_note)
+
+
+def _has_room(grant: Grant, facts: Facts) -> bool:
+    zone, now = _clock_of(grant.tenant)
+    owner, limits = grants.owner_of(grant), grants.budgets_of(grant)
+    charges = charges_for(owner, limits, facts, now, zone)
+    return charges is not None and budgets.have_room(grant.tenant, charges)
+
+
+def _clock_of(tenant: str) -> tuple[str, datetime]:
+    """The zone of its budgets, and the database's time."""
+    zone, now = Tenant.objects.values_list("time_zone", Now()).get(pk=tenant)
+    return zone, now

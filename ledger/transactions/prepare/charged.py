@@ -1,0 +1,108 @@
+"""Inserting a transaction together with what it takes of budgets, and with the signatures that were
+given in advance: one database transaction, so that a crash leaves all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from django.db.transaction import atomic
+
+from ledger.contracts import RequiredApprover
+from ledger.errors import LedgerError
+from ledger.models import Grant, TransactionRow, Verdict
+from ledger.principals import Principal, Surface
+from ledger.sign_off import budgets, grants
+from ledger.sign_off.rules import Charge, Facts, Judgement, charges_for, charges_of
+from ledger.states import State
+from ledger.transactions.decisions import decide
+from ledger.transactions.prepare.admission import Admission
+from ledger.transactions.prepare.drafts import New
+from ledger.transactions.prepare.judging import facts_known
+from ledger.transactions.prepare.planning import Planned
+from ledger.transactions.prepare.proposals import Request
+
+# Makes the draft of a transaction on these terms.
+Draft = Callable[[Judgement | None], New]
+Insert = Callable[[New], bool]
+
+
+class _NotInserted(Exception):
+    """Raised so that what was charged is rolled back."""
+
+
+def insert_charged(
+    request: Request,
+    planned: Planned,
+    judgement: Judgement | None,
+    admission: Admission,
+    created_at: datetime,
+    draft: Draft,
+    insert: Insert,
+) -> New | None:
+    """The transaction, if it was inserted. A budget without room lets nothing pass: people are
+    asked."""
+    facts = facts_known(request, planned)
+    charges: dict[int, list[Charge]] = {}
+    if judgement is not None:
+        charges = charges_of(request.tenant, judgement, facts, created_at, admission.zone)
+        taken = tuple(each for of_rule in charges.values() for each in of_rule)
+        judgement = replace(judgement, charges=taken)
+    new = draft(judgement)
+    if not charges and not admission.has_grants:
+        return new if insert(new) else None
+    try:
+        with atomic():
+            budgets.take(request.tenant, new.row.id, judgement.charges if judgement else ())
+            if not insert(new):
+                raise _NotInserted
+            if admission.has_grants and new.row.required_approver != RequiredApprover.NONE:
+                _sign_in_advance(new.row, facts, created_at, admission.zone)
+    except _NotInserted:
+        return None
+    except budgets.Full as full:
+        assert judgement is not None
+        number = next(n for n, of_rule in charges.items() if full.charge in of_rule)
+        asked = replace(judgement.with_full(number), charges=())
+        return insert_charged(request, planned, asked, admission, created_at, draft, insert)
+    return new
+
+
+def _sign_in_advance(row: TransactionRow, facts: Facts, now: datetime, zone: str) -> None:
+    """Enter the signatures of every grant that covers it, until it is signed off."""
+    if row.evidence:
+        return  # nobody has seen it
+    for grant in grants.covering(row.tenant, row.proposed_by, facts, row.warnings):
+        with suppress(LedgerError, budgets.Full), atomic():
+            if _signed_by(grant, row, facts, now, zone):
+                return
+
+
+def _signed_by(grant: Grant, row: TransactionRow, facts: Facts, now: datetime, zone: str) -> bool:
+    """True if it is signed off with this grant. Raises ``LedgerError, budgets.Full``."""
+    if grants.locked(grant.pk) is None:
+        return False
+    owner, limits = grants.owner_of(grant), grants.budgets_of(grant)
+    charges = charges_for(owner, limits, facts, now, zone) or []
+    budgets.take(row.tenant, row.id, charges)
+    says: dict[str, Any] = {"grant": grant.pk, "charges": [each.as_json() for each in charges]}
+    for principal, name in grant.signers:
+        for check in grants.CHECKS:
+            check(grant, principal, row)
+        signed = decide(
+            row.id,
+            Verdict.APPROVE,
+            digest=row.intent_digest,
+            by=Principal.parse(principal, name),
+            via=Surface.GRANT,
+            reason=grant.why,
+            typed=grant.typed,
+            in_advance={**says, **({"break_glass": True} if grant.is_break_glass else {})},
+        )
+        if signed.state != State.PREPARED:
+            return True
+        says["charges"] = []
+    return False
