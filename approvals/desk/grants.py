@@ -6,8 +6,7 @@ from django.utils.translation import gettext as _
 
 from approvals.http.middleware import Roles, roles_of
 from approvals.models import Role
-from approvals.people import require_another_person
-from approvals.people.principals import user_of
+from approvals.people import require_another_person, user_of
 from ledger.errors import NotAllowed, Sentence
 from ledger.models import Decision, Grant, Transaction, TransactionRow, Verdict
 from ledger.transactions import keepers_of

@@ -12,7 +12,13 @@ from approvals.people.notices import (
     notices_for,
 )
 from approvals.people.own_address import address_asked_with, ask_for_address, confirm_address
-from approvals.people.principals import name_of, names_of, principal_of, role_in_words
+from approvals.people.principals import (
+    name_of,
+    names_of,
+    principal_of,
+    role_in_words,
+    user_of,
+)
 from approvals.people.reset_letters import ask_for_letter, letters_are_possible
 from approvals.people.rights import FLAGS, event_details
 from approvals.people.second_operator import (
@@ -61,5 +67,6 @@ __all__ = [
     "record_own",
     "require_another_person",
     "role_in_words",
+    "user_of",
     "words_for_new_role",
 ]

@@ -20,7 +20,7 @@ from ledger.api.http import BODY, AgentBearer, caller_of, refusals
 from ledger.contracts import CURRENCIES, Tool
 from ledger.errors import InvalidRequest
 from ledger.models import Transaction, TransactionRow
-from ledger.sign_off import foresight, grants, rules
+from ledger.sign_off import grants, rules
 from ledger.sign_off.rules import Facts, Judgement, Terms, sentences, terms_from
 from ledger.tools import tool_named
 
@@ -148,7 +148,7 @@ def _object_in(text: str) -> dict[str, Any]:
 
 def _foreseen(caller: Caller, tool: Tool[Any, Any], facts: Facts) -> dict[str, Any]:
     judgement = _judgement(caller.tenant, tool, facts)
-    terms, signers = judgement.terms, foresight.signing(caller.principal, facts, judgement.terms)
+    terms, signers = judgement.terms, grants.signing(caller.principal, facts, judgement.terms)
     return {
         **_in_full(caller.tenant, judgement),
         "passes": not terms.is_denied and (not terms.seats or signers.are_enough),
@@ -169,7 +169,7 @@ def _judgement(tenant: str, tool: Tool[Any, Any], facts: Facts) -> Judgement:
     if not number:
         return Judgement(0, base.own, base)
     judgement = rules.judged_by(tenant, number, facts, base)
-    return foresight.with_room(tenant, judgement, facts)
+    return grants.with_room(tenant, judgement, facts)
 
 
 def _facts(

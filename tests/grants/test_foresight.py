@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from ledger.models import Budget
-from ledger.sign_off import foresight
+from ledger.sign_off import grants
 from tests.grants.conftest import TEN_TIMES, of, wanted
 from tests.grants.test_budgets import A_HUNDRED_A_DAY, small
 from tests.rules.test_api import REFUND, terms
@@ -67,6 +67,6 @@ def test_people_see_what_it_would_have_signed_last_week(a_transaction, acme):
     for number, amount in enumerate(["10", "60", "40", "45", "5"]):
         a_transaction("refund", order=f"o-{number}", amount=amount)
 
-    past = foresight.past_of(wanted(budgets=[of("60 EUR"), TEN_TIMES]), last=timedelta(days=7))
+    past = grants.past_of(wanted(budgets=[of("60 EUR"), TEN_TIMES]), last=timedelta(days=7))
 
     assert (len(past.covered), past.sums, past.proposed) == (3, {"EUR": Decimal(55)}, 5)

@@ -15,7 +15,7 @@ from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
 from ledger.models import Grant, TransactionRow, Verdict
 from ledger.principals import Principal, Surface
-from ledger.sign_off import budgets, grants
+from ledger.sign_off import grants
 from ledger.sign_off.rules import Charge, Facts, Judgement, charges_for, charges_of
 from ledger.states import State
 from ledger.transactions.decisions import decide
@@ -56,14 +56,14 @@ def insert_charged(
         return new if insert(new) else None
     try:
         with atomic():
-            budgets.take(request.tenant, new.row.id, judgement.charges if judgement else ())
+            grants.take(request.tenant, new.row.id, judgement.charges if judgement else ())
             if not insert(new):
                 raise _NotInserted
             if admission.has_grants and new.row.required_approver != RequiredApprover.NONE:
                 _sign_in_advance(new.row, facts, created_at, admission.zone)
     except _NotInserted:
         return None
-    except budgets.Full as full:
+    except grants.Full as full:
         assert judgement is not None
         number = next(n for n, of_rule in charges.items() if full.charge in of_rule)
         asked = replace(judgement.with_full(number), charges=())
@@ -76,18 +76,18 @@ def _sign_in_advance(row: TransactionRow, facts: Facts, now: datetime, zone: str
     if row.evidence:
         return  # nobody has seen it
     for grant in grants.covering(row.tenant, row.proposed_by, facts, row.warnings):
-        with suppress(LedgerError, budgets.Full), atomic():
+        with suppress(LedgerError, grants.Full), atomic():
             if _signed_by(grant, row, facts, now, zone):
                 return
 
 
 def _signed_by(grant: Grant, row: TransactionRow, facts: Facts, now: datetime, zone: str) -> bool:
-    """True if it is signed off with this grant. Raises ``LedgerError, budgets.Full``."""
+    """True if it is signed off with this grant. Raises ``LedgerError, grants.Full``."""
     if grants.locked(grant.pk) is None:
         return False
     owner, limits = grants.owner_of(grant), grants.budgets_of(grant)
     charges = charges_for(owner, limits, facts, now, zone) or []
-    budgets.take(row.tenant, row.id, charges)
+    grants.take(row.tenant, row.id, charges)
     says: dict[str, Any] = {"grant": grant.pk, "charges": [each.as_json() for each in charges]}
     for principal, name in grant.signers:
         for check in grants.CHECKS:

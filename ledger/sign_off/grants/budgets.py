@@ -8,12 +8,14 @@ the limit, when a receipt comes late.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from decimal import Decimal
 from uuid import UUID
 
 from django.db import connection
+from django.db.models.functions import Now
 
-from ledger.models import Budget
+from ledger.models import Budget, Tenant
 from ledger.sign_off.rules import Charge
 
 # The foreign key of the charge is checked at commit: its transaction may be inserted after it.
@@ -58,7 +60,7 @@ def take(tenant: str, transaction_id: UUID, charges: Iterable[Charge]) -> None:
 
 
 def used_of(tenant: str, charges: Iterable[Charge]) -> dict[tuple[str, str, str], Decimal]:
-    """What is used by now of the budgets that these charges would be of."""
+    """The part of the budgets of these charges that is used by now."""
     owners = {charge.owner for charge in charges}
     rows = Budget.objects.filter(tenant=tenant, owner__in=owners)
     return {(row.owner, row.measure, row.period): row.used for row in rows}
@@ -68,3 +70,9 @@ def have_room(tenant: str, charges: Iterable[Charge]) -> bool:
     charges = list(charges)
     used = used_of(tenant, charges)
     return all(used.get(each.budget, Decimal()) + each.amount <= each.most for each in charges)
+
+
+def clock_of(tenant: str) -> tuple[str, datetime]:
+    """The zone of its budgets, and the database's time."""
+    zone, now = Tenant.objects.values_list("time_zone", Now()).get(pk=tenant)
+    return zone, now

@@ -25,7 +25,8 @@ from ledger.errors import InvalidRequest, NotAllowed, NotFound, NotPossible, Sen
 from ledger.events import ChangeKind, four_eyes, record_change
 from ledger.models import ChangeRequest, Grant, Tenant, Transaction, TransactionRow
 from ledger.principals import Principal, Surface, system
-from ledger.sign_off.rules import TIMES, Budget, Facts, Rule, agent_in, sentences
+from ledger.sign_off.grants import budgets
+from ledger.sign_off.rules import TIMES, Budget, Facts, Rule, agent_in, charges_for, sentences
 
 KIND = "grant"
 LONGEST = timedelta(days=30)
@@ -172,10 +173,10 @@ def _check_given(wanted: Wanted, by: Principal, longest: timedelta) -> None:
     if len(wanted.why) > WHY_MAX:
         raise InvalidRequest(Sentence("At most {most} characters say why.", most=WHY_MAX))
     seals.refuse_unsafe_text([wanted.why, dict(wanted.when)], "the grant")
-    budgets = rule_of(wanted).then.budgets
-    if TIMES not in {each.measure for each in budgets}:
+    limits = rule_of(wanted).then.budgets
+    if TIMES not in {each.measure for each in limits}:
         raise InvalidRequest(Sentence("Say how many times."))
-    has_sum = len({each.measure for each in budgets}) > 1
+    has_sum = len({each.measure for each in limits}) > 1
     if longest == LONGEST and ("amount" in wanted.when) != has_sum:
         raise InvalidRequest(Sentence("Say how much at most each time, and in all."))
 
@@ -277,6 +278,13 @@ def locked(grant_id: int) -> Grant | None:
 
 def budgets_of(grant: Grant) -> list[Budget]:
     return list(rule_of(grant).then.budgets)
+
+
+def has_room(grant: Grant, facts: Facts) -> bool:
+    """True if its budgets have room for this proposal now."""
+    zone, now = budgets.clock_of(grant.tenant)
+    charges = charges_for(owner_of(grant), budgets_of(grant), facts, now, zone)
+    return charges is not None and budgets.have_room(grant.tenant, charges)
 
 
 def owner_of(grant: Grant) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import NamedTuple
 from uuid import UUID
 
-from django.db.models.functions import Now
-
-from ledger.models import Grant, Tenant
+from ledger.models import Grant
 from ledger.principals import Principal
-from ledger.sign_off import budgets, grants, groups
-from ledger.sign_off.grants import Wanted
+from ledger.sign_off import groups
+from ledger.sign_off.grants import budgets, grants
+from ledger.sign_off.grants.grants import Wanted, has_room
 from ledger.sign_off.rules import (
     Facts,
     Judgement,
@@ -39,7 +38,7 @@ class Signing(NamedTuple):
 
 def with_room(tenant: str, judgement: Judgement, facts: Facts) -> Judgement:
     """The judgement of a proposal that were made now; nothing is charged."""
-    zone, now = _clock_of(tenant)
+    zone, now = budgets.clock_of(tenant)
     for number, charges in charges_of(tenant, judgement, facts, now, zone).items():
         if not budgets.have_room(tenant, charges):
             return judgement.with_full(number)
@@ -52,7 +51,7 @@ def signing(agent: Principal, facts: Facts, terms: Terms) -> Signing:
     chosen: list[Grant] = []
     voters: list[frozenset[str]] = []
     for grant in covering if terms.seats and not terms.is_denied else ():
-        if not _fits(grant, terms) or not _has_room(grant, facts):
+        if not _fits(grant, terms) or not has_room(grant, facts):
             continue
         for principal, _name in grant.signers:
             own = groups.groups_of(agent.tenant, principal)
@@ -72,9 +71,9 @@ class Past(NamedTuple):
 
 
 def past_of(wanted: Wanted, last: timedelta) -> Past:
-    """What a grant would have signed of the time before now, within its budgets."""
+    """Proposals before now that a grant would have signed, within its budgets."""
     rows = proposals(wanted.tenant, last).filter(proposed_by=wanted.agent, tool=wanted.tool)
-    zone, _now = _clock_of(wanted.tenant)
+    zone, _now = budgets.clock_of(wanted.tenant)
     limits = grants.rule_of(wanted).then.budgets
     used: dict[tuple[str, str, str], Decimal] = defaultdict(Decimal)
     covered: list[UUID] = []
@@ -98,16 +97,3 @@ def past_of(wanted: Wanted, last: timedelta) -> Past:
 def _fits(grant: Grant, terms: Terms) -> bool:
     is_strong = terms.strength != Strength.TYPED or grant.typed
     return is_strong and (bool(grant.why) or not terms.needs_note)
-
-
-def _has_room(grant: Grant, facts: Facts) -> bool:
-    zone, now = _clock_of(grant.tenant)
-    owner, limits = grants.owner_of(grant), grants.budgets_of(grant)
-    charges = charges_for(owner, limits, facts, now, zone)
-    return charges is not None and budgets.have_room(grant.tenant, charges)
-
-
-def _clock_of(tenant: str) -> tuple[str, datetime]:
-    """The zone of its budgets, and the database's time."""
-    zone, now = Tenant.objects.values_list("time_zone", Now()).get(pk=tenant)
-    return zone, now
