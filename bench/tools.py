@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import time
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
-from ledger.contracts import Context, Plan, transactional
+from ledger.contracts import Context, NothingHappened, Plan, transactional
 
 
 @transactional(
@@ -83,3 +84,32 @@ def unplanned(name: str) -> dict[str, Any]:
 def pay_back(name: str) -> dict[str, Any]:
     """Names whom it concerns."""
     return {"receipt": f"r-{name}"}
+
+
+@transactional(
+    owner_service="bench",
+    operation_key="refunded:{tenant}:{name}",
+    receipt="receipt",
+    risk_level="LOW",
+    required_approver="HUMAN",
+    consequence_level="COMPENSABLE",
+    floor="NONE",
+)
+def refunded(name: str, amount: int) -> dict[str, Any]:
+    """Writes what it pays into a file; every seventh time it says that it paid nothing."""
+    if name.endswith("7"):
+        raise NothingHappened("The account is closed.")
+    paid = os.open(os.environ["PAID"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(paid, f"{name} {amount}\n".encode())
+    os.close(paid)
+    return {"receipt": f"r-{name}"}
+
+
+@refunded.plan
+def _plan_refunded(name: str, amount: int) -> Plan:
+    return Plan(f"Refund {amount} EUR to {name}", amount=Decimal(amount), currency="EUR")
+
+
+@refunded.compensate
+def _take_back(name: str) -> str:
+    return f"c-{name}"
