@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from approvals.insight import figures as charts
 from approvals.insight.charts import Chart
+from approvals.insight.signed import signed_chart
 from approvals.models import Role
 from approvals.people import names_of, principal_of
 from approvals.web.record.history import harmless
@@ -89,6 +90,7 @@ def _charts(asked: Asked, times: figures.Times, pairs: list[figures.Pair]) -> li
         charts.outcomes_chart(times, asked.days, today),
         charts.waits_chart(times),
         charts.expiry_chart(times),
+        signed_chart(pairs),
         charts.pairs_chart(pairs, _names),
         charts.agents_chart(figures.agents(asked.of, asked.begin), _names),
         charts.supervisors_chart(pairs, figures.reviewed(asked.of, asked.begin), _names),

@@ -178,7 +178,7 @@ def test_each_chart_has_a_title_a_description_and_a_table(as_alice, history):
         assert 'role="img"' in svg
         assert "<title>" in svg
         assert "<desc>" in svg
-    assert page.count('class="figures-table"') == 6 - page.count("Nothing in these days.")
+    assert page.count('class="figures-table"') == 7 - page.count("Nothing in these days.")
     assert "style=" not in re.sub(r"<link[^>]*>", "", page)
 
 
@@ -266,3 +266,25 @@ def test_days_begin_at_the_readers_midnight():
     now = datetime(2026, 11, 22, 23, 30, tzinfo=UTC)
 
     assert figures.since(1, ZoneInfo("Asia/Tokyo"), now) == datetime(2026, 11, 22, 15, tzinfo=UTC)
+
+
+def test_it_says_what_was_signed_by_hand_in_advance_or_by_nobody(client, acme, olga_user, db):
+    today = timezone.now().date()
+    who = {"user:1": 5, "grant": 3, "system:policy": 2, "agent:acme/goodwill": 1}
+    UsageDecider.objects.bulk_create(
+        UsageDecider(
+            tenant="acme",
+            day=today,
+            decider=decider,
+            agent="agent:acme/helpdesk",
+            kind="approved",
+            wait=0,
+            number=number,
+        )
+        for decider, number in who.items()
+    )
+    client.force_login(olga_user)
+
+    rows = client.get("/insight/signed.csv").content.decode().splitlines()
+
+    assert [row.rpartition(",")[2] for row in rows[1:]] == ["5", "3", "1", "2"]

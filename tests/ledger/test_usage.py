@@ -64,7 +64,8 @@ def by_hand():
             hours[(row.tenant, hour, row.tool, event.kind, buckets.NONE)] += 1
             if event.kind in {"approved", "rejected"} and event.principal.startswith("user:"):
                 hours[(row.tenant, hour, "", "waited", wait)] += 1
-        if event.kind in set(counting.BY_DECIDER) and not event.principal.startswith("system:"):
+        is_counted = event.principal == "system:policy" or event.principal[:7] != "system:"
+        if event.kind in set(counting.BY_DECIDER) and is_counted:
             who = (event.principal, row.proposed_by)
             deciders[(row.tenant, at.date(), *who, event.kind, wait)] += 1
     return days, hours, deciders

@@ -15,6 +15,7 @@ from django.db.transaction import atomic
 
 from ledger.events import last_settled_event
 from ledger.models import Event, SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
+from ledger.principals import POLICY, Surface
 from ledger.reporting.usage import buckets, subjects
 from ledger.states import EventKind
 
@@ -35,6 +36,7 @@ BY_DECIDER = (
 WAITED = "waited"
 # The kind under which a day has approvals of what the person had hardly opened.
 QUICK = "quick"
+GRANTS = "grant"  # the decider of what was signed in advance
 QUICK_S = 3.0  # nobody has read anything in so short a time
 
 _counted_at = float("-inf")
@@ -174,18 +176,22 @@ _HOURS = f"""
     {_EVENTS} GROUP BY 1, 2, 3, 4
     {_ADD_HOURS}
 """
+# A person who signed in advance has decided nothing just then.
+_BY_HAND = f"e.via <> '{Surface.GRANT}'"
 # Apart from the outcomes, so that an hour has few rows.
 _WAITS = f"""
     INSERT INTO ledger_usagehour (tenant, hour, tool, kind, wait, number)
     SELECT t.tenant, date_trunc('hour', e.at, 'UTC'), '', '{WAITED}', {_WAIT}, count(*)
-    {_EVENTS} AND e.principal LIKE 'user:%%' GROUP BY 1, 2, 5
+    {_EVENTS} AND e.principal LIKE 'user:%%' AND {_BY_HAND} GROUP BY 1, 2, 5
     {_ADD_HOURS}
 """
 _DECIDERS = f"""
     INSERT INTO ledger_usagedecider (tenant, day, decider, agent, kind, wait, number)
-    SELECT t.tenant, (e.at AT TIME ZONE 'UTC')::date, e.principal, t.proposed_by, e.kind,
+    SELECT t.tenant, (e.at AT TIME ZONE 'UTC')::date,
+           CASE WHEN {_BY_HAND} THEN e.principal ELSE '{GRANTS}' END, t.proposed_by, e.kind,
            {_WAIT}, count(*)
-    {_EVENTS} AND (e.principal LIKE 'user:%%' OR e.principal LIKE 'agent:%%')
+    {_EVENTS} AND (e.principal LIKE 'user:%%' OR e.principal LIKE 'agent:%%'
+        OR e.principal = '{POLICY}')
     GROUP BY 1, 2, 3, 4, 5, 6
     ON CONFLICT (tenant, day, decider, agent, kind, wait)
     DO UPDATE SET number = ledger_usagedecider.number + excluded.number
