@@ -97,6 +97,7 @@ RIGHTS = {
     "approvals_preferences": CHANGE,
     "approvals_pace": CHANGE,
     "approvals_savedview": CHANGE,
+    "approvals_setaside": CHANGE,
     "approvals_visit": CHANGE,
     "approvals_notificationsettings": CHANGE,
     "approvals_pushsubscription": CHANGE,

@@ -17,6 +17,7 @@ from approvals.models.people import (
     UserName,
 )
 from approvals.models.preferences import Preferences, SavedView, Theme, ViewPlace, Visit
+from approvals.models.set_aside import LAST_PART, LEAST_LEFT, SetAside
 from approvals.models.sign_in import (
     AuthenticatorApp,
     CompanyIdentity,
@@ -39,6 +40,8 @@ from approvals.models.slack import (
 )
 
 __all__ = [
+    "LAST_PART",
+    "LEAST_LEFT",
     "LINK_VALID",
     "RISKS",
     "About",
@@ -57,6 +60,7 @@ __all__ = [
     "RecoveryCodes",
     "Role",
     "SavedView",
+    "SetAside",
     "ShownNotification",
     "SignInLink",
     "SlackCommand",

@@ -14,9 +14,9 @@ from django.db.models import Q, QuerySet
 from a2a.models import Question
 from a2a.models.answerers import APPROVER, OPERATOR
 from a2a.states import TaskEventKind
-from approvals.desk import policies
+from approvals.desk import inbox, policies
 from approvals.http.middleware import roles_of
-from approvals.models import About, Membership, Role
+from approvals.models import About, Membership, Role, SetAside
 from approvals.people import principal_of
 from ledger.contracts import RequiredApprover
 from ledger.models import Event, Transaction
@@ -118,7 +118,13 @@ def people_for(item: Item) -> QuerySet[User]:
 
 
 def waits_for(item: Item, person: User, now: datetime) -> bool:
-    """True if this person may decide, answer or settle it now, by their roles of this moment."""
+    """True if this person may decide, answer or settle it now and has not set it aside."""
+    own = SetAside.objects.standing().filter(person=str(principal_of(person)))
+    return _is_for(item, person, now) and not own.filter(transaction=item.row.pk).exists()
+
+
+def _is_for(item: Item, person: User, now: datetime) -> bool:
+    """True by their roles of this moment."""
     principal, roles = str(principal_of(person)), roles_of(person)
     if isinstance(item.row, Question):
         return bool(policies.may_answer(item.row, principal, roles, now))
@@ -132,12 +138,12 @@ def all_for(person: User, now: datetime) -> list[Item]:
     """Everything that waits for this person now, up to ``MOST`` of each kind."""
     tenants = frozenset(roles_of(person))
     rows = Transaction.objects.for_tenants(tenants).filter(
-        state__in=[State.PREPARED, State.IN_DOUBT]
+        ~inbox.is_aside(str(principal_of(person))), state__in=[State.PREPARED, State.IN_DOUBT]
     )
     items = [item_as_it_is(row) for row in _urgent(rows.prefetch_related("decisions"))]
     asked = Question.objects.for_tenants(tenants).waiting().select_related("task")
     items += [Item(About.QUESTION, row) for row in _urgent(asked)]
-    return [item for item in items if is_for_people(item) and waits_for(item, person, now)]
+    return [item for item in items if is_for_people(item) and _is_for(item, person, now)]
 
 
 def item_as_it_is(row: Transaction) -> Item:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import time
+from datetime import datetime, time
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -26,6 +26,7 @@ from approvals.presentation import (
     moment,
     number_written,
     shown_state,
+    to_the_minute,
 )
 from ledger.contracts import results
 from ledger.models import Event, Transaction
@@ -43,6 +44,7 @@ for text_filter in (
     labels.question_outcome,
     labels.undo_words,
     full_display.missing_texts,
+    to_the_minute,
 ):
     register.filter(text_filter.__name__, text_filter)
 register.simple_tag(moment)
@@ -82,6 +84,11 @@ def state_icon(row: Transaction | Task) -> str:
 @register.filter
 def tone(row: Transaction | Task) -> str:
     return shown_state(row).tone
+
+
+@register.filter
+def of(times: dict[UUID, datetime], key: UUID) -> datetime:
+    return times[key]
 
 
 @register.filter

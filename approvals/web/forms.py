@@ -129,6 +129,7 @@ class FilterForm(forms.Form):
     tool = forms.CharField(required=False, max_length=100)
     risk = forms.ChoiceField(required=False, choices=[("", gettext_lazy("Any risk")), *RISKS])
     agent = forms.CharField(required=False, max_length=150)
+    aside = forms.CharField(required=False, max_length=1)
 
     def filters(self) -> Filters:
         """The filters of the request; an invalid one counts as not set.
@@ -136,7 +137,7 @@ class FilterForm(forms.Form):
         ``tool:``, ``risk:`` and ``agent:`` in the search are filters, too.
         """
         self.is_valid()
-        values = {name: self.cleaned_data.get(name) or "" for name in ("q", *TERMS)}
+        values = {name: self.cleaned_data.get(name) or "" for name in ("q", "aside", *TERMS)}
         for term in TERM.finditer(values["q"]):
             name, value = term["name"].lower(), term["value"]
             values[name] = values[name] or (value.upper() if name == "risk" else value)

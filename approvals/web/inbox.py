@@ -128,6 +128,7 @@ def rows(request: HttpRequest) -> HttpResponse:
     rows = [entry.tx for entry in change.entries if entry.tx]
     stopped = stopped_among(rows, brakes_of(request))
     context |= {"voters": voters_of(rows), "stopped": stopped, "viewer": viewer}
+    context["aside"] = inbox.set_aside_by(viewer) if filters.aside else {}
     return render(request, "desk/_rows.html", context)
 
 

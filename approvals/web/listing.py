@@ -26,7 +26,7 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
     filters, after = form.filters(), request.GET.get("after", "")
     most = _most(request.GET.get("n", ""))
     listing = inbox.waiting(viewer, filters, now, after=after, most=most)
-    shown = sum(listing.total.values())
+    shown, aside = sum(listing.total.values()), inbox.set_aside_by(viewer)
     return {
         "groups": inbox.grouped(listing, 0 if filters.is_set else counts_of(request).rows),
         **({} if after or filters.is_set else _checks(request, viewer)),
@@ -40,6 +40,8 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
             (entry.tx for entry in listing.entries if entry.tx), brakes_of(request)
         ),
         "viewer": viewer,
+        "aside": aside,
+        "first_back": min(aside.values(), default=None),
         "all_waiting": inbox.count_all(viewer) if not shown and filters.is_set else shown,
         "filters": filters,
         "form": form,
@@ -49,11 +51,12 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
 
 def _checks(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:
     """Changes and samples for a second pair of eyes, as rows of the list."""
-    listed = inbox.changes(viewer)[: inbox.MOST_CHANGES]
+    counts = counts_of(request)
+    listed = inbox.changes(viewer)[: inbox.MOST_CHANGES] if counts.changes else []
     return {
         "pending_changes": [(change, sentence_of(change)) for change in listed],
-        "more_changes": max(0, counts_of(request).changes - inbox.MOST_CHANGES),
-        "samples": inbox.samples(viewer),
+        "more_changes": max(0, counts.changes - inbox.MOST_CHANGES),
+        "samples": inbox.samples(viewer) if counts.reviews else [],
     }
 
 
@@ -63,6 +66,7 @@ def _chips(request: HttpRequest, filters: Filters, agent: str) -> Iterator[tuple
         "tool": _("questions") if filters.tool == inbox.ONLY_QUESTIONS else filters.tool,
         "risk": str(dict(RISKS).get(filters.risk, "")),
         "agent": agent,
+        "aside": _("set aside") if filters.aside else "",
     }
     for name, text in named.items():
         if text:

@@ -8,7 +8,7 @@ from django.urls import include, path
 
 from approvals.web import first_day, inbox
 from approvals.web.account import account, installing, notifications, password, saved_views
-from approvals.web.item import evidence, records, reviews, transactions
+from approvals.web.item import evidence, records, reviews, set_aside, transactions
 from approvals.web.operations import brakes, operations
 from approvals.web.record import changes, history, policy_documents
 from approvals.web.settings import agents, organisations, people, person
@@ -57,6 +57,16 @@ urlpatterns = [
     path("transactions/<uuid:transaction_id>/undo", transactions.undo, name="transaction-undo"),
     path(
         "transactions/<uuid:transaction_id>/reject", transactions.reject, name="transaction-reject"
+    ),
+    path(
+        "transactions/<uuid:transaction_id>/aside",
+        set_aside.set_aside,
+        name="transaction-aside",
+    ),
+    path(
+        "transactions/<uuid:transaction_id>/aside/back",
+        set_aside.take_back,
+        name="transaction-take-back",
     ),
     path(
         "transactions/<uuid:transaction_id>/resolve",

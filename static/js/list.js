@@ -116,6 +116,14 @@ function moveUp() {
   }
 }
 
+// What the person has set aside comes back by itself.
+function bringBack() {
+  const note = $("#list [data-aside]");
+  if (!(Date.parse(note?.dataset.aside) <= serverNow())) return;
+  note.remove();
+  refreshList();
+}
+
 function showPill() {
   const pill = $("[data-pill]");
   if (!pill) return;
@@ -133,6 +141,7 @@ function changed() { countGroups(); showPill(); onChange(); }
 export function everySecond() {
   if (!$("#list")) return;
   if (!isUsed()) { if (held.size || ended.size) release(); else { fold(); countGroups(); } moveUp(); }
+  bringBack();
   showPill();
 }
 
@@ -217,7 +226,7 @@ function replaceRest(fragment) {
     $(`#list section[data-group="${section.dataset.group}"]`).dataset.rest = section.dataset.rest;
   }
   replaceChecks(fragment);
-  for (const part of ["[data-further]", "[data-more]", ".note"]) {
+  for (const part of ["[data-aside]", "[data-further]", "[data-more]", ".note"]) {
     $(`#list ${part}`)?.remove();
     const next = $(part, fragment);
     if (next && part === ".note") $("#list").prepend(document.adoptNode(next));

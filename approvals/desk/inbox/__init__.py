@@ -1,5 +1,6 @@
 """The inbox: order, shares, totals, neighbouring rows, and who is involved in them."""
 
+from approvals.desk.inbox.aside import choices, is_aside, set_aside, set_aside_by, take_back
 from approvals.desk.inbox.checks import MOST_CHANGES, Counts, Sample, changes, counts, samples
 from approvals.desk.inbox.fair_share import MOST_ROWS
 from approvals.desk.inbox.inbox import (
@@ -31,12 +32,17 @@ __all__ = [
     "beside",
     "changed",
     "changes",
+    "choices",
     "count",
     "count_all",
     "counts",
     "grouped",
     "involved",
+    "is_aside",
     "samples",
+    "set_aside",
+    "set_aside_by",
+    "take_back",
     "totals_of",
     "waiting",
 ]

@@ -13,6 +13,7 @@ from django.db.models import Q, QuerySet
 
 from a2a.models import Question, QuestionQuerySet
 from approvals.desk.inbox import fair_share
+from approvals.desk.inbox.aside import is_aside
 from approvals.desk.inbox.fair_share import MOST_ROWS, More, Share
 from approvals.desk.viewers import (
     BROKEN,
@@ -45,10 +46,11 @@ class Filters:
     tool: str = ""
     risk: str = ""
     agent: str = ""  # a principal
+    aside: str = ""  # set: what the viewer has set aside, and nothing else
 
     @property
     def is_set(self) -> bool:
-        return bool(self.q or self.tool or self.risk or self.agent)
+        return bool(self.q or self.tool or self.risk or self.agent or self.aside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,16 @@ def matching(rows: TransactionQuerySet, filters: Filters) -> TransactionQuerySet
     return rows
 
 
+def listed(viewer: Viewer, filters: Filters) -> TransactionQuerySet:
+    """The transactions of the viewer's list, with their ranks."""
+    rows = needs_somebody(viewer.tenants)
+    if filters.tool == ONLY_QUESTIONS:
+        return rows.none()
+    aside = is_aside(viewer.principal)
+    rows = rows.filter(aside if filters.aside else ~aside)
+    return matching(ranked(rows, viewer), filters)
+
+
 def questions(tenants: frozenset[str]) -> QuestionQuerySet:
     """Open questions of agents to people."""
     return Question.objects.for_tenants(tenants).waiting().select_related("task")
@@ -174,18 +186,20 @@ def questions(tenants: frozenset[str]) -> QuestionQuerySet:
 def count(viewer: Viewer) -> int:
     """The number that waits for this person to decide, settle or answer."""
     rows = needs_somebody(viewer.tenants).filter(
-        Q(can_decide(viewer)) | (~Q(state=State.PREPARED) & can_settle(viewer))
+        Q(can_decide(viewer)) | (~Q(state=State.PREPARED) & can_settle(viewer)),
+        ~is_aside(viewer.principal),
     )
     return rows.count() + questions(viewer.tenants).filter(can_answer(viewer)).count()
 
 
 def count_all(viewer: Viewer) -> int:
     """All rows of the unfiltered list, also those that wait for others."""
-    return needs_somebody(viewer.tenants).count() + questions(viewer.tenants).count()
+    rows = needs_somebody(viewer.tenants).exclude(is_aside(viewer.principal))
+    return rows.count() + questions(viewer.tenants).count()
 
 
 def matching_questions(rows: QuestionQuerySet, filters: Filters) -> QuestionQuerySet:
-    if filters.risk or filters.tool not in {"", ONLY_QUESTIONS}:
+    if filters.risk or filters.aside or filters.tool not in {"", ONLY_QUESTIONS}:
         return rows.none()
     if filters.agent:
         rows = rows.filter(asked_by=without_nul(filters.agent))
@@ -219,12 +233,9 @@ def waiting(
 
 def _shares(viewer: Viewer, filters: Filters) -> tuple[Share, Share]:
     """Of transactions, and of questions."""
-    rows = matching(ranked(needs_somebody(viewer.tenants), viewer), filters)
-    if filters.tool == ONLY_QUESTIONS:
-        rows = rows.none()
     asked = matching_questions(ranked_questions(questions(viewer.tenants), viewer), filters)
     return (
-        fair_share.shared(rows, agent="proposed_by", kind="transaction"),
+        fair_share.shared(listed(viewer, filters), agent="proposed_by", kind="transaction"),
         fair_share.shared(asked, agent="asked_by", kind="question"),
     )
 
@@ -281,11 +292,9 @@ def _changed_transactions(
             Transaction.objects.for_tenants(viewer.tenants).filter(pk__in=ids), viewer
         ).prefetch_related("decisions", "events")
     )
-    listed = matching(ranked(needs_somebody(viewer.tenants), viewer), filters)
-    if filters.tool == ONLY_QUESTIONS:
-        listed = listed.none()
-    waiting_ids = set(listed.filter(pk__in=ids).values_list("pk", flat=True))
-    hidden = _hidden([row for row in rows if row.pk in waiting_ids], listed, filters, "proposed_by")
+    own = listed(viewer, filters)
+    waiting_ids = set(own.filter(pk__in=ids).values_list("pk", flat=True))
+    hidden = _hidden([row for row in rows if row.pk in waiting_ids], own, filters, "proposed_by")
     entries = [
         Entry(_rank(row), tx=row, is_waiting=row.pk in waiting_ids, now=now)
         for row in rows

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from django.db.models import Q
 
+from approvals.desk.inbox.aside import is_aside
 from approvals.desk.inbox.fair_share import URGENT_FIRST
 from approvals.desk.viewers import Viewer, can_decide, ranked
 from ledger.models import Transaction, TransactionQuerySet
@@ -24,7 +25,8 @@ class Beside:
 def beside(row: Transaction, viewer: Viewer) -> Beside:
     """The neighbours of the row in the order of the list; of a decided one the next is the first
     there."""
-    waiting = ranked(Transaction.objects.filter(can_decide(viewer)), viewer).exclude(pk=row.pk)
+    listed = Transaction.objects.filter(can_decide(viewer), ~is_aside(viewer.principal))
+    waiting = ranked(listed, viewer).exclude(pk=row.pk)
     if row.state != State.PREPARED:
         return Beside(None, _first(waiting, URGENT_FIRST))
     itself = ranked(Transaction.objects.filter(pk=row.pk), viewer)

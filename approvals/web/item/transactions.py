@@ -211,6 +211,8 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         # Of what is decided, figures of today would say something else.
         "usual": usual_of(row) if row.state == State.PREPARED else None,
         "viewer": principal,
+        "back_at": inbox.set_aside_by(viewer_of(request)).get(row.pk),
+        "aside_choices": inbox.choices(row, now) if may_decide else [],
         "link": request.build_absolute_uri(reverse("desk:transaction", args=[row.pk])),
     }
 
