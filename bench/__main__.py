@@ -103,6 +103,7 @@ def main() -> None:
         say("What stands out", usual.measure(1), "5 % of ordinary requests; 95 % of errors")
         say("Beside floods, half requests and storms", limits.measure(), "a page in 1,000 ms")
         say("Proposals under rules", rules.on_proposals(), "cpu ratio 1.05")
+        say("Charging a budget", rules.charged(), "cpu ratio 1.03")
         say("A preview of the rules", rules.preview(), "20 s for 100,000 transactions")
         say(
             f"A proof of {verification.TRANSACTIONS:,} transactions",

@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 from bench import prepare, verification
+from bench.engines import bench_agent
 from bench.http_load import Figures
 
 RULES = 50
@@ -23,21 +24,21 @@ def rules(number: int) -> list[dict[str, object]]:
     return [shapes[n % len(shapes)](n) for n in range(number)]
 
 
-def activate(number: int) -> None:
-    """Have the tenant of the bench judged by so many rules."""
+def activate(written: list[dict[str, object]]) -> None:
+    """Have the tenant of the bench judged by these rules."""
     from ledger.principals import Surface, system
     from ledger.sign_off.rules import activate, edit, in_work
 
     by = system("bench", "Bench")
     draft = in_work("bench")
-    draft = edit("bench", rules(number), seen=draft.sha256 if draft else "", by=by)
+    draft = edit("bench", written, seen=draft.sha256 if draft else "", by=by)
     activate("bench", seen=draft.sha256, by=by, via=Surface.COMMAND)
 
 
 def on_proposals(connections: int = 8) -> Figures:
     """Proposals per second without rules and with them, in one run."""
     without = prepare.measure(connections)
-    activate(RULES)
+    activate(rules(RULES))
     with_rules = prepare.measure(connections)
     return {
         "without/s": without["prepare/s"],
@@ -46,6 +47,20 @@ def on_proposals(connections: int = 8) -> Figures:
         "cpu ms with": with_rules["prepare cpu ms"],
         "cpu ratio": with_rules["prepare cpu ms"] / without["prepare cpu ms"],
     }
+
+
+def charged(connections: int = 8) -> Figures:
+    """Proposals that a rule lets pass, without a budget and with one that has room, in one run."""
+    when = {"tool": "refunded", "amount": {"below": "50 EUR"}}
+    endless = {"verdict": "pass", "budgets": [{"most": "1000000000 EUR", "per": "total"}]}
+    bench_agent("propose")
+    figures: Figures = {}
+    for name, then in (("free", "pass"), ("charged", endless)):
+        activate([{"when": when, "then": then}])
+        run = prepare.measure(connections, "refunded")
+        figures |= {f"{name}/s": run["prepare/s"], f"cpu ms {name}": run["prepare cpu ms"]}
+    figures["cpu ratio"] = figures["cpu ms charged"] / figures["cpu ms free"]
+    return figures
 
 
 def preview(number: int = verification.TRANSACTIONS) -> Figures:

@@ -95,7 +95,7 @@ def pay_back(name: str) -> dict[str, Any]:
     consequence_level="COMPENSABLE",
     floor="NONE",
 )
-def refunded(name: str, amount: int) -> dict[str, Any]:
+def refunded(name: str, amount: int = 5) -> dict[str, Any]:
     """Writes what it pays into a file; every seventh time it says that it paid nothing."""
     if name.endswith("7"):
         raise NothingHappened("The account is closed.")

@@ -11,7 +11,8 @@ from django.utils import timezone
 from approvals.models import Membership, Role
 from approvals.people import accounts, principal_of
 from ledger import execution
-from ledger.errors import InvalidRequest, NotAllowed
+from ledger.api import render_token
+from ledger.errors import InvalidRequest, NotAllowed, NotPossible
 from ledger.events import brakes, four_eyes
 from ledger.events.brakes import Scope
 from ledger.models import Agent, Budget, Event, Grant
@@ -19,6 +20,8 @@ from ledger.principals import system
 from ledger.proof.audit import verification
 from ledger.sign_off import grants, groups
 from ledger.states import State
+from ledger.transactions import coordinator
+from ledger.transactions.prepare.proposals import checked
 from tests.grants.conftest import HELPDESK, TEN_TIMES, of, wanted
 
 pytestmark = pytest.mark.django_db
@@ -165,6 +168,37 @@ def test_only_people_give_grants(acme, helpdesk):
     for by in (helpdesk.principal, system("policy", "Policy")):
         with pytest.raises(NotAllowed):
             grants.give(wanted(), by=by, via="web")
+
+
+def test_a_batch_leaves_out_what_a_grant_may_sign(allowed, acme, helpdesk):
+    def in_a_batch(item):
+        request = checked(
+            coordinator.Proposal("order", {"item": item}),
+            by=helpdesk.principal,
+            tenant="acme",
+            key=item,
+            via="api",
+            render=render_token,
+        )
+        return coordinator.prepare_all([request], timezone.now())
+
+    assert in_a_batch("a chair") != [None]
+    grant = allowed(tool="order", when={}, budgets=[TEN_TIMES])
+    assert in_a_batch("a desk") == [None]
+    grants.end(grant.pk, by=system("tests", "Tests"), via="web")
+    assert in_a_batch("a desk") != [None]
+
+
+def test_an_agent_has_so_many_grants_and_no_more(allowed, monkeypatch):
+    monkeypatch.setattr("ledger.sign_off.grants.grants.MOST_LIVE", 2)
+    allowed()
+    allowed(agent="agent:acme/another")
+    first = allowed()
+
+    with pytest.raises(NotPossible):
+        allowed()
+    grants.end(first.pk, by=system("tests", "Tests"), via="web")
+    allowed()
 
 
 # --- people who come and go ----------------------------------------------------------------------

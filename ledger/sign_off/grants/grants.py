@@ -29,6 +29,7 @@ from ledger.sign_off.grants import budgets
 from ledger.sign_off.rules import TIMES, Budget, Facts, Rule, agent_in, charges_for, sentences
 
 KIND = "grant"
+MOST_LIVE = 50  # of one agent at once
 LONGEST = timedelta(days=30)
 LONGEST_BREAK_GLASS = timedelta(hours=8)
 WHY_MAX = 500
@@ -184,6 +185,11 @@ def _check_given(wanted: Wanted, by: Principal, longest: timedelta) -> None:
 def _give(
     columns: Mapping[str, Any], lasts: timedelta, second: Mapping[str, Any], by: Principal, via: str
 ) -> Grant:
+    live = Grant.objects.live().filter(tenant=columns["tenant"], agent=columns["agent"])
+    if live.count() >= MOST_LIVE:
+        raise NotPossible(
+            Sentence("This agent has {most} grants: end some of them first.", most=MOST_LIVE)
+        )
     grant = Grant.objects.create(
         **{
             "given_by": str(by),
