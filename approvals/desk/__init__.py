@@ -32,6 +32,7 @@ from approvals.desk.giving import (
     takes_files,
     task_made_of,
 )
+from approvals.desk.grants import allow, can_be_allowed, may_allow, not_filled_by, without_room
 from approvals.desk.pace import must_type, undo_offered_until
 from approvals.desk.seats import Seat, seats_of
 from approvals.desk.signatures import (
@@ -57,7 +58,9 @@ __all__ = [
     "Voters",
     "Votes",
     "Work",
+    "allow",
     "brake_of",
+    "can_be_allowed",
     "confirmation_word",
     "either_of",
     "error_in_words",
@@ -65,10 +68,12 @@ __all__ = [
     "holders_of",
     "lent_to",
     "managers_in_words",
+    "may_allow",
     "may_lift",
     "may_revise",
     "must_type",
     "names_of_target",
+    "not_filled_by",
     "put_in_words",
     "scope_in_words",
     "scopes_within",
@@ -90,5 +95,6 @@ __all__ = [
     "who_was_faster",
     "why_signed",
     "why_stopped",
+    "without_room",
     "word_for_machines",
 ]

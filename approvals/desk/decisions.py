@@ -50,14 +50,13 @@ def approve(
     Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
     ``coordinator.approve`` raises.
     """
-    row, roles = _row_and_roles(user, transaction_id)
+    row, roles = row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
     full_display.check(row, via=via, user=user, proof=shown, has_opened=opened)
-    is_fast = via == DESK and row.state == State.PREPARED and pace.must_type(user, row)
-    has_to_type = is_fast or policies.asks_to_type(row)
-    if has_to_type and not confirmations.is_confirmed(typed, row):
-        raise InvalidRequest(_why_to_type(row), hint=_("Nothing was decided."))
+    types = has_to_type(user, row, via)
+    if types and not confirmations.is_confirmed(typed, row):
+        raise InvalidRequest(why_to_type(row), hint=_("Nothing was decided."))
     seconds_shown = full_display.seconds_shown(row, user, shown) if via == DESK else None
     with _by_another_person(row, user), atomic():
         approved = coordinator.approve(
@@ -66,15 +65,21 @@ def approve(
             by=principal_of(user),
             via=via,
             reason=reason,
-            typed=has_to_type,
+            typed=types,
             seconds_shown=seconds_shown,
             undo_seconds=pace.undo_seconds(row.tenant) if via == DESK else 0,
         )
-        pace.note(user, seconds_shown, was_typed=has_to_type)
+        pace.note(user, seconds_shown, was_typed=types)
     return approved
 
 
-def _why_to_type(row: Transaction) -> str:
+def has_to_type(user: User, row: Transaction, via: Surface) -> bool:
+    """True if this person types the amount, or the name, to approve it."""
+    is_fast = via == DESK and row.state == State.PREPARED and pace.must_type(user, row)
+    return is_fast or policies.asks_to_type(row)
+
+
+def why_to_type(row: Transaction) -> str:
     word = confirmations.confirmation_word(row)
     if policies.is_irreversible(row):
         return _("It cannot be undone: type “{word}” to confirm.").format(word=word)
@@ -90,7 +95,7 @@ def reject(
 
     The desk does not have to show it in full for this, because a rejection changes nothing outside.
     """
-    row, roles = _row_and_roles(user, transaction_id)
+    row, roles = row_and_roles(user, transaction_id)
     _require(Role.APPROVER, row, roles)
     _check_surface(row, via)
     if via != DESK:
@@ -105,7 +110,7 @@ def undo(user: User, transaction_id: UUID, *, via: Surface) -> Transaction:
 
     Raises ``NotFound, NotAllowed`` and what ``coordinator.withdraw_approval`` raises.
     """
-    row, _roles = _row_and_roles(user, transaction_id)
+    row, _roles = row_and_roles(user, transaction_id)
     return coordinator.withdraw_approval(row.pk, by=principal_of(user), via=via)
 
 
@@ -119,7 +124,7 @@ def resolve(
     receipt: str = "",
 ) -> Transaction:
     """Record an operator's statement of the outcome of a transaction in doubt."""
-    row, roles = _row_and_roles(user, transaction_id)
+    row, roles = row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
     statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
     if outcome == Outcome.DECLINE:
@@ -130,7 +135,7 @@ def resolve(
 
 def compensate(user: User, transaction_id: UUID, *, via: Surface, reason: str) -> Transaction:
     """Start the tool's compensation of a committed transaction."""
-    row, roles = _row_and_roles(user, transaction_id)
+    row, roles = row_and_roles(user, transaction_id)
     _require(Role.OPERATOR, row, roles)
     with _by_another_person(row, user):
         return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
@@ -194,7 +199,7 @@ def cancel_task(user: User, task_id: UUID, *, via: Surface, reason: str) -> Task
     )
 
 
-def _row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles]:
+def row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles]:
     """Raises ``NotFound`` also for a transaction of a tenant that the person does not belong to."""
     row = Transaction.objects.for_tenants(tenants_of(user)).filter(pk=transaction_id).first()
     if row is None:

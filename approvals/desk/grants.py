@@ -2,14 +2,128 @@
 
 from __future__ import annotations
 
-from django.utils.translation import gettext as _
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+from uuid import UUID
 
+from django.contrib.auth.models import User
+from django.db.transaction import atomic
+from django.utils import timezone
+from django.utils.translation import gettext as _, ngettext
+
+from approvals.desk import confirmations, decisions, policies, seats
+from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of
 from approvals.models import Role
-from approvals.people import require_another_person, user_of
-from ledger.errors import NotAllowed, Sentence
+from approvals.people import principal_of, require_another_person, user_of
+from ledger.errors import InvalidRequest, NotAllowed, Sentence
 from ledger.models import Decision, Grant, Transaction, TransactionRow, Verdict
+from ledger.principals import Principal, Surface
+from ledger.sign_off import grants, groups
+from ledger.sign_off.rules import filled_seats
+from ledger.states import State
 from ledger.transactions import keepers_of
+
+ALLOWED_STATES = frozenset(
+    {State.PREPARED, State.APPROVED, State.COMMITTING, State.HANDED_OVER, State.COMMITTED}
+)
+
+
+def can_be_allowed(row: Transaction) -> May:
+    """Yes, or why nobody signs in advance for what is like it."""
+    if row.state not in ALLOWED_STATES or row.content_erased_at is not None:
+        return May(False, _("Only what waits, or was approved, can be allowed from here on."))
+    if not Principal.parse(row.proposed_by).is_agent:
+        return May(False, _("A person proposed it; only agents are signed for in advance."))
+    if not grants.may_be_granted(row.risk_level, row.consequence_level):
+        return May(False, _("What is critical or cannot be undone is not signed in advance."))
+    if row.evidence:
+        return May(False, _("It has evidence: somebody has to look at that each time."))
+    if policies.asks_for_note(row):
+        return May(False, _("The rules ask for a note each time."))
+    return YES
+
+
+def may_allow(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
+    """Yes, or why this person may not sign in advance: who could not sign this one by hand."""
+    if not (may := can_be_allowed(row)):
+        return may
+    if row.state == State.PREPARED:
+        return policies.may_decide(row, principal, roles, now)
+    if Role.APPROVER not in roles.get(row.tenant, frozenset()):
+        return May(
+            False,
+            _("Only a manager of {tenant} may decide. {who}").format(
+                tenant=row.tenant, who=policies.who_can(row.tenant)
+            ),
+        )
+    if principal in policies.barred_keepers_of(row):
+        return May(False, _("You keep the agent that proposed it; somebody else has to approve."))
+    if not _filled_by(row, principal):
+        return May(False, _("Others sign what is like it: your signature fills no seat."))
+    return YES
+
+
+def allow(
+    user: User,
+    transaction_id: UUID,
+    wanted: grants.Wanted,
+    *,
+    typed: str = "",
+    approval: Mapping[str, Any] | None = None,
+) -> Grant:
+    """Sign in advance what is like this transaction, and with ``approval`` sign it too: both or
+    neither.
+
+    Raises ``NotFound, NotAllowed, InvalidRequest`` and what ``decisions.approve`` raises.
+    """
+    row, roles = decisions.row_and_roles(user, transaction_id)
+    by, types = principal_of(user), decisions.has_to_type(user, row, Surface.WEB)
+    with atomic():
+        if approval is not None:
+            decisions.approve(user, transaction_id, via=Surface.WEB, typed=typed, **approval)
+            may = can_be_allowed(row)
+        else:
+            may = may_allow(row, str(by), roles, timezone.now())
+            keepers = policies.barred_keepers_of(row)
+            require_another_person(user, keepers, _("{name} keeps the agent that proposed it."))
+            if types and not confirmations.is_confirmed(typed, row):
+                raise InvalidRequest(decisions.why_to_type(row))
+        if not may:
+            raise NotAllowed(may.why_not)
+        return grants.give(replace(wanted, typed=types), by=by, via=Surface.WEB)
+
+
+def not_filled_by(row: Transaction, principal: str) -> str:
+    """The signatures that are asked for each time beside this person's; empty if none are."""
+    missing = row.quorum - _filled_by(row, principal)
+    if missing <= 0:
+        return ""
+    return ngettext(
+        "It is one signature of those that are needed: one more person is asked each time.",
+        "It is one signature of those that are needed: {number} more people are asked each time.",
+        missing,
+    ).format(number=missing)
+
+
+def _filled_by(row: Transaction, principal: str) -> int:
+    terms = seats.terms_of(row)
+    own = frozenset(groups.groups_of(row.tenant, principal))
+    return filled_seats(terms, [own]) if terms.groups else 1
+
+
+def without_room(row: Transaction) -> str:
+    """Of what waits although somebody signed for it in advance: why."""
+    if row.state != State.PREPARED:
+        return ""
+    return " ".join(
+        _("{name}'s signature in advance covers it, and too little of it is left.").format(
+            name=grant.given_by_name
+        )
+        for grant in grants.without_room(row)
+    )
 
 
 def check_signer(grant: Grant, principal: str, row: Transaction | TransactionRow) -> None:

@@ -11,7 +11,14 @@ from django.utils.translation import gettext as _, pgettext
 
 from approvals.desk import seats
 from approvals.desk.signatures import Signatures
-from approvals.presentation import ENDINGS, LET_GO, in_words, length, state_sentence
+from approvals.presentation import (
+    ENDINGS,
+    LET_GO,
+    in_words,
+    length,
+    standing_address,
+    state_sentence,
+)
 from ledger.errors import LedgerError, Sentence, kept
 from ledger.models import Event, Transaction
 from ledger.states import Ending, EventKind, State
@@ -83,11 +90,18 @@ def _approved(row: Transaction, viewer: str) -> str | SafeString:
     signed = seats.counted_approvals(row)
     if not signed:
         return _("It passed by policy.")
-    names = [
-        pgettext("by you", "you") if each.principal == viewer else each.principal_name
-        for each in signed
-    ]
-    return _sentence(_("Approved by {name}."), *names)
+    by_hand: list[str] = []
+    in_advance: list[str] = []
+    for each in signed:
+        name = pgettext("by you", "you") if each.principal == viewer else each.principal_name
+        if each.grant_id is None:
+            by_hand.append(name)
+        else:
+            there = standing_address(each.grant_id)
+            in_advance.append(format_html('<a href="{}">{}</a>', there, name))
+    parts = [(_("Approved by {name}."), by_hand), (_("Signed in advance by {name}."), in_advance)]
+    sentences = (_sentence(template, *names) for template, names in parts if names)
+    return format_html_join(" ", "{}", ((each,) for each in sentences))
 
 
 def _ended(row: Transaction, viewer: str) -> StateLine:

@@ -8,8 +8,9 @@ from approvals.presentation.amounts import (
     span_written,
 )
 from approvals.presentation.decided import decided_in_words, kind_in_words
-from approvals.presentation.details import Detail, details_of
+from approvals.presentation.details import Detail, Value, details_of
 from approvals.presentation.evidence import Piece, folded_piece, names_of_pdfs, pieces_of
+from approvals.presentation.grants import argument_label, grant_in_words, standing_address
 from approvals.presentation.script_texts import texts_for_scripts
 from approvals.presentation.sentences import (
     in_words,
@@ -41,11 +42,14 @@ __all__ = [
     "LET_GO",
     "Detail",
     "Piece",
+    "Value",
     "amount_written",
+    "argument_label",
     "day_of_month",
     "decided_in_words",
     "details_of",
     "folded_piece",
+    "grant_in_words",
     "in_words",
     "instant",
     "kept_in_words",
@@ -65,6 +69,7 @@ __all__ = [
     "slip_in_words",
     "span_of",
     "span_written",
+    "standing_address",
     "state_label",
     "state_sentence",
     "text_of_file",

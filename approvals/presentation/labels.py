@@ -165,6 +165,7 @@ def surface(via: str) -> str:
         Surface.ADMIN: _("in the admin"),
         Surface.COMMAND: _("by a command"),
         Surface.SYSTEM: _("automatically"),
+        Surface.GRANT: _("in advance"),
     }
     return names.get(via, via)
 

@@ -26,6 +26,7 @@ from approvals.presentation import (
     length,
     number_written,
     outcome_label,
+    standing_address,
     with_next_step,
 )
 from approvals.templatetags.desk import folded, tone
@@ -48,6 +49,7 @@ register.filter("is_for_agent", is_for_agent)
 register.filter("permit_for", labels.permit_for)
 register.filter("what_now", with_next_step)
 register.filter("outcome_words", outcome_label)
+register.filter("standing_address", standing_address)
 register.filter("length_of_time", length)
 register.filter("kept_in_words", kept_in_words)
 register.filter("key_of_file", key_of_file)
@@ -169,7 +171,13 @@ def outcome_tone(row: Transaction) -> str:
 def decided_by(row: Transaction) -> str:
     """The names of those whose decision it was."""
     wanted = Verdict.REJECT if row.ending == Ending.REJECTED else Verdict.APPROVE
-    names = [given.principal_name for given in row.decisions.all() if given.verdict == wanted]
+    names = [
+        _("{name} (in advance)").format(name=given.principal_name)
+        if given.grant_id
+        else given.principal_name
+        for given in row.decisions.all()
+        if given.verdict == wanted
+    ]
     if names and row.ending in {Ending.EXPIRED, Ending.CANCELED}:
         return ""  # some approved, and it was not enough
     return ", ".join(names)

@@ -8,7 +8,7 @@ from django.urls import include, path
 
 from approvals.web import first_day, inbox
 from approvals.web.account import account, installing, notifications, password, saved_views
-from approvals.web.item import evidence, records, reviews, set_aside, transactions
+from approvals.web.item import allow, evidence, records, reviews, set_aside, transactions
 from approvals.web.operations import brakes, operations
 from approvals.web.record import changes, history, policy_documents
 from approvals.web.settings import agents, organisations, people, person
@@ -54,6 +54,7 @@ urlpatterns = [
         transactions.approve,
         name="transaction-approve",
     ),
+    path("transactions/<uuid:transaction_id>/allow/", allow.allow_page, name="transaction-allow"),
     path("transactions/<uuid:transaction_id>/undo", transactions.undo, name="transaction-undo"),
     path(
         "transactions/<uuid:transaction_id>/reject", transactions.reject, name="transaction-reject"

@@ -310,6 +310,7 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/people/new", {"person": scene.people["viewer"].pk, "slack_user_id": "U2"}),
         ("/settle", {"seen": scene.upstream_tool.sha256}),
         ("/views/save", {"place": "inbox", "name": "Refunds", "query": "q=refund"}),
+        ("{transaction_id}/allow", {"look": "1"}),
         ("/stop", {"scope": "0", "why": "It pays twice."}),
         ("/revise", {**GIVEN, "change": "The tone."}),
     ]

@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from ledger.models import Transaction
+from ledger.models import Grant, Transaction
 from tests.e2e.test_desk import row_of
 from tests.processes import until
 
@@ -161,3 +161,23 @@ def test_who_wanted_the_same_and_was_slower_is_told_in_grey(desk_of, ask):
     alert = bob.locator("#item [role=alert]")
     expect(alert).to_contain_text("Alice Moreau approved it")
     expect(alert).not_to_have_class(re.compile("bad"))
+
+
+def test_a_person_approves_and_allows_what_is_like_it(desk_of, ask):
+    told = ask()
+    alice = desk_of("alice")
+    open_at(alice, told)
+
+    alice.get_by_role("link", name="Approve and allow…").click()
+    words = alice.locator(".signs .what")
+    expect(words).to_contain_text("up to 10 times in all")
+    alice.get_by_label("How many times").fill("3")
+    expect(words).to_contain_text("up to 3 times in all")
+    alice.get_by_role("button", name="Approve and allow").click()
+
+    expect(
+        alice.get_by_role("status").filter(has_text="Signed in advance: up to 3")
+    ).to_be_visible()
+    expect(alice.locator("#item .state")).to_contain_text("Approved by you")
+    row = Transaction.objects.get(pk=told["transaction_id"])
+    assert Grant.objects.get().transaction_id == row.pk

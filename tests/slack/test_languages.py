@@ -50,6 +50,7 @@ def test_a_message_is_in_the_language_of_its_workspace(slack, german_workspace, 
         "4.820,00\u00a0€ freigeben",
         "Ablehnen…",
         "Öffnen",
+        "Freigeben und erlauben…",
         "Stoppen …",
     ]
     assert message.text.endswith(": wartet auf Freigabe")

@@ -157,6 +157,7 @@ def of_transaction(row: Transaction) -> Standing:
         "result": row.result,
         "reason": row.ending_reason,
         "decided_by": [vote.principal_name for vote in row.decisions.all()],
+        "grants": [vote.grant_id for vote in row.decisions.all() if vote.grant_id],
         "expires_at": row.expires_at.isoformat(),
         "url": address_of(f"/transactions/{row.pk}/"),
     }

@@ -12,6 +12,7 @@ from slack_sdk.models.blocks import (
     ButtonElement,
     ContextBlock,
     HeaderBlock,
+    LinkButtonElement,
     RichTextBlock,
     RichTextElementParts,
     RichTextListElement,
@@ -23,6 +24,7 @@ from a2a import origins
 from approvals.desk import (
     Seat,
     brake_of,
+    can_be_allowed,
     policies,
     seats_of,
     why_signed,
@@ -115,7 +117,14 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
         value=_button_value("reject", message, row, has_options=has_options).signed(),
     )
     decides = [reject] if brake_of(row) is not None else [approve, reject]
-    return ActionsBlock(elements=[*decides, open_button(url), halt])
+    more = [] if brake_of(row) is not None or not can_be_allowed(row) else [_allow_button(row)]
+    return ActionsBlock(elements=[*decides, open_button(url), *more, halt])
+
+
+def _allow_button(row: Transaction) -> LinkButtonElement:
+    """The bounds of a signature in advance are chosen on the desk."""
+    url = desk_link("transaction-allow", row.pk)
+    return LinkButtonElement(text=plain(_("Approve and allow…")), url=url, action_id="allow")
 
 
 def _approve_label(row: Transaction) -> str:

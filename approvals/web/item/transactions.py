@@ -19,6 +19,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from a2a import origins
 from approvals.desk import (
+    can_be_allowed,
     confirmation_word,
     decisions,
     either_of,
@@ -33,6 +34,7 @@ from approvals.desk import (
     undo_offered_until,
     who_was_faster,
     why_stopped,
+    without_room,
 )
 from approvals.http.middleware import Roles
 from approvals.models import Role
@@ -184,6 +186,8 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "tx": row,
         "asked_as": asked_as,
         "may_decide": may_decide,
+        "may_allow": may_decide and can_be_allowed(row),
+        "without_room": without_room(row),
         "may_reject": may_decide or policies.may_reject(row, principal, roles, now),
         "line": state_line(row, principal, signing, may_decide=bool(may_decide)),
         "signing": signing,

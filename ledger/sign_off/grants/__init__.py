@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from ledger.sign_off.grants.budgets import Full, take
-from ledger.sign_off.grants.foresight import Past, Signing, past_of, signing, with_room
+from ledger.sign_off.grants.foresight import (
+    Past,
+    Signing,
+    past_of,
+    signing,
+    with_room,
+    without_room,
+)
 from ledger.sign_off.grants.grants import (
     CHECKS,
     KIND,
@@ -61,4 +68,5 @@ __all__ = [
     "signing",
     "take",
     "with_room",
+    "without_room",
 ]

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 from uuid import UUID
 
-from ledger.models import Grant
+from ledger.models import Grant, Transaction
 from ledger.principals import Principal
 from ledger.sign_off import groups
 from ledger.sign_off.grants import budgets, grants
@@ -71,8 +71,13 @@ class Past(NamedTuple):
 
 
 def past_of(wanted: Wanted, last: timedelta) -> Past:
-    """Proposals before now that a grant would have signed, within its budgets."""
+    """Proposals before now that a grant would have signed, within its budgets.
+
+    That from which it is given does not count.
+    """
     rows = proposals(wanted.tenant, last).filter(proposed_by=wanted.agent, tool=wanted.tool)
+    if wanted.transaction_id is not None:
+        rows = rows.exclude(pk=wanted.transaction_id)
     zone, _now = budgets.clock_of(wanted.tenant)
     limits = grants.rule_of(wanted).then.budgets
     used: dict[tuple[str, str, str], Decimal] = defaultdict(Decimal)
@@ -92,6 +97,16 @@ def past_of(wanted: Wanted, last: timedelta) -> Past:
         if row.amount is not None:
             sums[row.currency] += row.amount
     return Past(covered, dict(sums), len(read))
+
+
+def without_room(row: Transaction) -> list[Grant]:
+    """The grants that cover what waits, and of which too little was left for it."""
+    if row.evidence:
+        return []
+    facts, signed = facts_of(row), {vote.grant_id for vote in row.decisions.all()}
+    covering = grants.covering(row.tenant, row.proposed_by, facts, row.warnings)
+    earlier = [each for each in covering if each.given_at <= row.created_at]
+    return [each for each in earlier if each.pk not in signed and not has_room(each, facts)]
 
 
 def _fits(grant: Grant, terms: Terms) -> bool:

@@ -11,7 +11,7 @@ from ledger.sign_off.rules.budgets import (
     charges_for,
     period_of,
 )
-from ledger.sign_off.rules.facts import Facts, agent_in, facts_of
+from ledger.sign_off.rules.facts import Facts, agent_in, facts_of, money_in, text_of
 from ledger.sign_off.rules.rules import (
     MOST_SEATS,
     Judgement,
@@ -99,6 +99,7 @@ __all__ = [
     "judge",
     "judged_by",
     "loosened",
+    "money_in",
     "open_seats",
     "period_of",
     "put_back",
@@ -108,6 +109,7 @@ __all__ = [
     "set_of",
     "start_preview",
     "terms_from",
+    "text_of",
     "unreadable",
     "verdict_of",
 ]

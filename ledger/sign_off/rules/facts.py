@@ -152,7 +152,7 @@ def _of_argument(name: str, operator: str, wanted: Any) -> Test:
         value = facts.arguments.get(name)
         if value is None or isinstance(value, dict | list):
             return None
-        text = _text_of(value)
+        text = text_of(value)
         if text not in names and _folded(text) in alike:
             return None  # for the tool both may be the same, or not
         return (text in names) is is_wanted
@@ -181,7 +181,8 @@ def _folded(text: str) -> str:
         return text
 
 
-def _text_of(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value of an argument as rules compare it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
