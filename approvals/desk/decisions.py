@@ -23,8 +23,9 @@ from approvals.people import principal_of, require_another_person
 from approvals.presentation import full_display
 from approvals.presentation.full_display import DESK
 from ledger.errors import InvalidRequest, NotAllowed, NotFound
-from ledger.models import Review, ReviewVerdict, Transaction
+from ledger.models import Grant, Review, ReviewVerdict, Transaction
 from ledger.principals import Surface
+from ledger.sign_off import grants
 from ledger.states import Outcome, State
 from ledger.transactions import coordinator, keepers_of, needs_second_operator
 
@@ -106,12 +107,18 @@ def reject(
 
 
 def undo(user: User, transaction_id: UUID, *, via: Surface) -> Transaction:
-    """Withdraw one's own approval, within the seconds that the desk offers it.
+    """Withdraw one's own approval, within the seconds that the desk offers it, and what was allowed
+    with it.
 
     Raises ``NotFound, NotAllowed`` and what ``coordinator.withdraw_approval`` raises.
     """
     row, _roles = row_and_roles(user, transaction_id)
-    return coordinator.withdraw_approval(row.pk, by=principal_of(user), via=via)
+    by = principal_of(user)
+    with atomic():
+        withdrawn = coordinator.withdraw_approval(row.pk, by=by, via=via)
+        for grant in Grant.objects.live().filter(transaction=row, given_by=str(by)):
+            grants.end(grant.pk, by=by, via=via)
+    return withdrawn
 
 
 def resolve(

@@ -134,7 +134,12 @@ class AllowForm(forms.Form):
     def fixable(self) -> dict[str, Value]:
         """The arguments that a condition can name: those of one value, as the item shows them."""
         shown = details_of(self.row, labels.compared(self.row))
-        single = [each for each in shown if each.is_single and _can_be_fixed(self.row, each.name)]
+        bound = _of_amount(self.row)
+        single = [
+            each
+            for each in shown
+            if each.is_single and each.name not in bound and _can_be_fixed(self.row, each.name)
+        ]
         return {each.name: each.values[0] for each in single[:MOST_FIXED]}
 
     def clean(self) -> dict[str, Any]:
@@ -214,7 +219,7 @@ def _the_same(row: Transaction, names: Iterable[str]) -> Iterator[str]:
     ).exclude(pk=row.pk)
     given = [*others.order_by("-pk").values_list("arguments", flat=True)[:COMPARED]]
     tool = tool_of(row)
-    own = {*_of_amount(row), *(contracts.key_fields(tool.contract.operation_key) if tool else ())}
+    own = set(contracts.key_fields(tool.contract.operation_key) if tool else ())
     for name in names:
         if name not in own if not given else all(_is_like(each, row, name) for each in given):
             yield name
