@@ -23,11 +23,14 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid5
+from zoneinfo import ZoneInfo
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 Record = dict[str, Any]
+Limits = tuple[str, list[Record]]  # an owner, and its budgets
+Change = tuple[int, tuple[str, ...], Decimal, Decimal | None]
 WHOLE_SO_FAR = (
     "The ledger is whole, as far as this copy can show: only checkpoints that were kept elsewhere "
     "(--against) show whether its end is missing."
@@ -358,6 +361,7 @@ class History:
         self.decisions: list[Record] = []
         self.permits: list[Record] = []
         self.evidence: list[Record] = []
+        self.charges: list[Record] = []
         self.events: list[Record] = []
 
     @property
@@ -391,6 +395,7 @@ class History:
             yield from sign_off_faults(row, self.events)
             yield from decision_faults(self.decisions, self.events)
             yield from permit_faults(self.permits, self.events)
+            yield from charge_faults(self.charges, self.events)
             shown, name = row.get("evidence") or [], f"transaction {row['id']}"
             contents = [
                 base64.b64decode(piece["content"]) if piece["number"] == number else b""
@@ -849,7 +854,7 @@ def fits(vote: Record, terms: Record) -> bool:
     if VERDICTS[vote["kind"]] != "approve" or not terms.get("seats"):
         return True
     return (
-        (not terms.get("desk_only") or vote["via"] == "web")
+        (not terms.get("desk_only") or vote["via"] in ("web", "grant"))
         and (not terms.get("note") or vote["reason_digest"] != digest(""))
         and (terms.get("strength") != "typed" or says(vote).get("typed") is True)
     )
@@ -882,6 +887,8 @@ def filled(approvals: list[Record], terms: Record, required: str, events: list[R
 
 def seats_for(vote: Record, terms: Record, events: list[Record]) -> list[str]:
     """The voter's groups, and those in whose place they may sign after so long a time."""
+    if says(vote).get("break_glass") is True:
+        return list(terms.get("seats", {}))
     at, own = int(vote["at"]), says(vote).get("groups", [])
     moves = [e for e in events if e["kind"] == "deadline_moved" and int(e["at"]) <= at]
     put_off = moved_us(deadline_as_prepared("", events), moves[-1]) if moves else 0
@@ -957,10 +964,10 @@ def compared(fact: str, operator: str, wanted: Any, row: Record) -> bool | None:
         limit, currency = wanted.split(" ")
         if row["amount"] is None or row["currency"] != currency:
             return None
-        return (Decimal(row["amount"]) < Decimal(limit)) is (operator == "below")
+        return is_within(Decimal(row["amount"]), operator, limit)
     if fact.startswith("arguments."):
         value = row["arguments"].get(fact.removeprefix("arguments."))
-        if operator in ("below", "at_least"):
+        if operator in ("below", "at_most", "at_least"):
             return compared_number(value, operator, wanted)
         if value is None or isinstance(value, dict | list):
             return None
@@ -1004,16 +1011,26 @@ def compared_number(value: Any, operator: str, wanted: str) -> bool | None:
         return None
     if isinstance(value, bool) or not number.is_finite():
         return None
-    return (number < Decimal(wanted)) is (operator == "below")
+    return is_within(number, operator, wanted)
+
+
+def is_within(number: Decimal, operator: str, limit: str) -> bool:
+    if operator == "at_most":
+        return number <= Decimal(limit)
+    return (number < Decimal(limit)) is (operator == "below")
 
 
 def judged(
     rules: list[Record], row: Record, contract: Record, floor: Record
-) -> tuple[list[int], Record]:
-    """The rules that match, and the terms that they make with the contract."""
+) -> tuple[list[int], Record, Record, list[Limits]]:
+    """The rules that match, and the terms that they make with the contract.
+
+    Then the terms if none let it pass, and the budgets of those that do, where these differ.
+    """
     matched: list[int] = []
     asked: Record = {}
     is_let_pass = False
+    limits: list[Limits] = []
     may_pass = row["risk_level"] in RISKS[:2] and row["consequence_level"] != "IRREVERSIBLE"
     for number, rule in enumerate(rules, 1):
         truths = [
@@ -1023,9 +1040,11 @@ def judged(
         ]
         then = rule["then"]
         if then["verdict"] == "pass":
-            if all(truths) and may_pass:
+            budgets = then.get("budgets", [])
+            if all(truths) and may_pass and all(part_of(each, row) for each in budgets):
                 matched.append(number)
                 is_let_pass = True
+                limits.append((f"rule:{digest(canonical(rule.get('when', {})))[:32]}", budgets))
         elif False not in truths:
             matched.append(number)
             seats = {"approvers": 1} if then["verdict"] == "ask" else {}
@@ -1036,7 +1055,8 @@ def judged(
                 others = {later["to"]: later["after_minutes"] * 60}
                 parts["widen"] = {g: others for g in parts["seats"] if g not in BUILT_IN}
             asked = joined(asked, parts)
-    return matched, joined(floor if is_let_pass else contract, asked)
+    strict, terms = joined(contract, asked), joined(floor if is_let_pass else contract, asked)
+    return matched, terms, strict, limits if terms != strict else []
 
 
 class RuleSets:
@@ -1102,6 +1122,17 @@ class RuleSets:
             if row["terms"] is not None:
                 for fault in self.terms_faults(row, row["terms"]):
                     yield f"transaction {row['id']}: {fault}"
+            _, at, first = judgements[0]
+            taken = first.get("charges", [])
+            if any(terms.get("charges", []) != taken for *_, terms in judgements):
+                yield f"transaction {row['id']}: later terms took something else of budgets."
+            if first and row["content_erased_at"] is None and row["state"] != "refused":
+                rules = self.rules.get((row["tenant"], first["set"]), [])
+                rules = [] if first.get("unreadable") else rules
+                *_, strict, limits = judged(rules, row, first["contract"], first["floor"])
+                asks_all = joined(parts_of(first), strict) == joined(parts_of(first), {})
+                if not are_taken(taken, [] if asks_all else limits, row, at):
+                    yield f"transaction {row['id']}: it did not take what its rules charge."
 
     def terms_faults(self, row: Record, terms: Record) -> Iterator[str]:
         if (row["required_approver"], row["quorum"]) != (required_by(terms), quorum_by(terms)):
@@ -1111,7 +1142,7 @@ class RuleSets:
             return
         if terms.get("unreadable"):
             rules = [] if rules is None else [{"then": {"verdict": "deny"}}]
-        matched, asked = judged(rules or [], row, terms["contract"], terms["floor"])
+        matched, asked, *_ = judged(rules or [], row, terms["contract"], terms["floor"])
         strict = joined(parts_of(terms), asked) == joined(parts_of(terms), {})
         if matched != terms["rules"] or not strict or (rules is None):
             yield "its terms are not what the rules make of it."
@@ -1242,6 +1273,7 @@ class Rights:
             self.steps[history.subject] = list(rights_after(events))
         self.votes += [
             {name: event[name] for name in ("id", "subject", "principal", "tenant", "at")}
+            | {"role": "operator" if says(event).get("break_glass") is True else "approver"}
             for event in events
             if event["kind"] in VERDICTS and event["principal"].startswith("user:")
         ]
@@ -1255,11 +1287,11 @@ class Rights:
                 yield f"account {account['id']} may do what its events do not say."
         for vote in self.votes:
             if not self.had_role(vote):
-                yield f"event {vote['id']} of transaction {vote['subject']}: by no approver."
+                yield f"event {vote['id']} of transaction {vote['subject']}: by no {vote['role']}."
 
     def had_role(self, vote: Record) -> bool:
         steps = self.steps.get(str(uuid5(ACCOUNTS, vote["principal"])), [])
-        at, role = int(vote["at"]), [vote["tenant"], "approver"]
+        at, role = int(vote["at"]), [vote["tenant"], vote["role"]]
         ends = [begin for begin, _ in steps[1:]] + [at]
         return any(
             rights["is_active"]
@@ -1328,6 +1360,261 @@ def span_of(brake: list[Record]) -> tuple[int, int]:
     until = str(says(brake[0]).get("until", ""))
     ends += [int(until)] if until.isdecimal() else []
     return int(brake[0]["at"]), min(ends, default=2**63)
+
+
+# --- grants and budgets -----------------------------------------------------------------------
+
+DAYS_30, HOURS_8 = 30 * 24 * 3600 * 10**6, 8 * 3600 * 10**6
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError)
+ASKED = "break_glass_asked"
+OF_GRANTS = {"grant_given", "grant_ended", ASKED}
+OF_A_GRANTS_VOTE = {"grant", "charges", "break_glass"}
+# The members of the event by which a grant was given, where they are left out.
+GRANT: Record = {"when": {}, "budgets": [], "warnings": [], "typed": False, "is_break_glass": False}
+GRANT |= dict.fromkeys(("agent", "tool", "given_by", "confirmed_by"), "")
+PERIODS = {"day": "%Y-%m-%d", "month": "%Y-%m", "total": ""}
+
+
+def part_of(budget: Record, row: Record) -> str:
+    """The part that the transaction takes of it; empty where that is not known."""
+    currency = budget["most"].partition(" ")[2]
+    if not currency:
+        return "1"
+    is_known = row["amount"] is not None and row["currency"] == currency
+    return plain(row["amount"]) if is_known else ""
+
+
+def plain(number: str) -> str:
+    return f"{Decimal(number).normalize():f}"
+
+
+def charge(owner: str, budget: Record, row: Record, zone: str, at_us: int) -> Record:
+    number, _, currency = budget["most"].partition(" ")
+    per, at = budget.get("per", "day"), datetime.fromtimestamp(at_us // 10**6, ZoneInfo(zone))
+    named = {"owner": owner, "measure": currency or "times", "per": per, "zone": zone}
+    amounts = {"amount": part_of(budget, row), "most": plain(number)}
+    return {**named, **amounts, "period": at.strftime(PERIODS[per])}
+
+
+def are_taken(sealed: Any, limits: list[Limits], row: Record, at: int) -> bool:
+    """Exactly the charges of these budgets, in the order of both, a minute before or after."""
+    pairs = [(owner, budget) for owner, budgets in limits for budget in budgets]
+    try:
+        zone = sealed[0]["zone"] if sealed else "UTC"
+        return any(
+            sealed == [charge(*pair, row, zone, moment) for pair in pairs]
+            for moment in (at - TOLERANCE_US, at, at + TOLERANCE_US)
+        )
+    except UNREADABLE:
+        return False
+
+
+class Grants:
+    """Sealed grants and the votes by them, gathered while the export is read."""
+
+    def __init__(self) -> None:
+        self.chains: dict[str, list[Record]] = {}
+        self.signed: list[tuple[Record, Record, bool, list[Record]]] = []
+
+    def read(self, history: History) -> None:
+        events = history.events
+        if any(event["kind"] in OF_GRANTS for event in events):
+            self.chains[history.subject] = events
+        votes = [e for e in events if e["via"] == "grant" or OF_A_GRANTS_VOTE & says(e).keys()]
+        if history.family == "transaction" and history.rows and votes:
+            is_erased = erasure_in(events) is not None
+            self.signed.append((history.rows[0], says(events[0]), is_erased, votes))
+
+    def faults(self, rows: list[Record]) -> Iterator[str]:
+        kept = {row["id"]: row for row in rows}
+        grants: dict[int, Record] = {}
+        every = [event for chain in self.chains.values() for event in chain]
+        given = [event for event in every if event["kind"] == "grant_given"]
+        for event in sorted(given, key=lambda event: int(event["id"])):
+            number = str(says(event).get("subject", "")).removeprefix("grant:")
+            own_chain = str(uuid5(ACCOUNTS, f"grant:{number}"))
+            if not number.isdecimal() or event["subject"] != own_chain or int(number) in grants:
+                yield f"event {event['id']} gives no grant of its chain."
+                continue
+            grants[int(number)] = self.given(event)
+            found = grant_faults(grants[int(number)], kept.pop(int(number), {}))
+            yield from (f"grant {number}: {fault}" for fault in read_of(found))
+        yield from (f"grant {number} was never given." for number in kept)
+        for row, first, is_erased, votes in self.signed:
+            used: set[Any] = set()
+            for vote in votes:
+                named = says(vote).get("grant")
+                grant = grants.get(named, {}) if type(named) is int else {}
+                found = signature_faults(vote, grant, row, first, is_erased, used)
+                name = f"event {vote['id']} of transaction {row['id']}"
+                yield from (f"{name}: {fault}" for fault in read_of(found))
+                used.add(grant.get("owner"))
+
+    def given(self, event: Record) -> Record:
+        """The grant as its events have it. An operator's question is answered once."""
+        details, name = says(event), event["principal_name"]
+        grant = GRANT | {name: details[name] for name in GRANT if name in details}
+        names = {"given_by_name": name[:200], "confirmed_by_name": ""}
+        asked: list[Record] = []
+        if grant["is_break_glass"]:
+            chain = self.chains.get(str(uuid5(ACCOUNTS, f"break_glass:{event['tenant']}")), [])
+            own = [e for e in chain if (e["kind"], e["principal"]) == (ASKED, grant["given_by"])]
+            asked = [each for each in own if int(each["id"]) < int(event["id"])][-1:]
+            first = asked[0]["principal_name"] if asked else ""
+            names = {"given_by_name": first[:200], "confirmed_by_name": name[:200]}
+            for each in asked:
+                chain.remove(each)
+        ends = [e for e in self.chains[event["subject"]] if e["kind"] == "grant_ended"]
+        end: Record = ends[0] if ends else {"details": "{}", "id": 2**63}
+        return grant | {
+            **names,
+            "tenant": event["tenant"],
+            "why": event["reason"],
+            "transaction_id": details.get("transaction"),
+            "ends_at": details.get("ends_at"),
+            "ended_at": says(end).get("at"),
+            "ended_by": end.get("principal", ""),
+            "ended_by_name": end.get("principal_name", "")[:200],
+            "owner": str(details["subject"]),
+            "event": event,
+            "is_by_two": bool(asked),
+            "last": int(end["id"]),
+        }
+
+
+def read_of(faults: Iterator[str]) -> Iterator[str]:
+    try:
+        yield from faults
+    except UNREADABLE:
+        yield "it cannot be read."
+
+
+def grant_faults(grant: Record, row: Record) -> Iterator[str]:
+    event = grant["event"]
+    if not row or any(row[name] != grant.get(name, row[name]) for name in row):
+        yield "it is not what its events sealed."
+    elif abs(int(row["given_at"]) - int(event["at"])) >= TOLERANCE_US:
+        yield "it was given at another time."
+    longest = HOURS_8 if grant["is_break_glass"] else DAYS_30
+    if int(grant["ends_at"]) - int(event["at"]) > longest + TOLERANCE_US:
+        yield "it lasts too long."
+    signers = [grant["given_by"], *filter(None, [grant["confirmed_by"]])]
+    if grant["is_break_glass"]:
+        is_signed = grant["is_by_two"] and len(set(signers)) == 2
+    else:
+        is_signed = len(signers) == 1 and grant["tool"] != ""
+    if not is_signed or event["principal"] != signers[-1]:
+        yield "it was not given by those who sign with it."
+    if not all(signer.startswith("user:") for signer in signers):
+        yield "not only people sign with it."
+
+
+def signature_faults(
+    vote: Record, grant: Record, row: Record, first: Record, is_erased: bool, used: set[Any]
+) -> Iterator[str]:
+    details = says(vote)
+    if not grant or vote["via"] != "grant" or VERDICTS.get(vote["kind"]) != "approve":
+        yield "no grant gave this signature."
+        return
+    is_open = int(grant["event"]["id"]) < int(vote["id"]) < grant["last"]
+    if not is_open or int(vote["at"]) > int(grant["ends_at"]) + TOLERANCE_US:
+        yield "its grant was not there then, or over."
+    if vote["principal"] not in filter(None, (grant["given_by"], grant["confirmed_by"])):
+        yield "who signed it had not signed the grant."
+    if vote["reason_digest"] != grant["event"]["reason_digest"]:
+        yield "its reason is not that of the grant."
+    if details.get("typed", False) not in (False, grant["typed"]):
+        yield "it was typed, and the grant was not."
+    if details.get("break_glass", False) is not grant["is_break_glass"]:
+        yield "it is break-glass, or not, other than its grant."
+    about = [(vote["tenant"], row["proposed_by"]), (grant["tenant"], grant["agent"])]
+    if about[0] != about[1] or grant["tool"] not in ("", row["tool"]) or "evidence" in first:
+        yield "its grant is about something else."
+    if not is_erased and not is_covered(row, grant):
+        yield "its grant does not cover it."
+    limits = [] if grant["owner"] in used else [(grant["owner"], grant["budgets"])]
+    if not are_taken(details.get("charges"), limits, row, int(vote["at"])):
+        yield "it did not take what its grant charges."
+
+
+def is_covered(row: Record, grant: Record) -> bool:
+    is_grave = row["risk_level"] == "CRITICAL" or row["consequence_level"] == "IRREVERSIBLE"
+    has_limit = row["amount"] is None or grant["is_break_glass"] or "amount" in grant["when"]
+    is_as_shown = {*map(digest, row["warnings"])} <= {*grant["warnings"]}
+    return (
+        not is_grave
+        and has_limit
+        and is_as_shown
+        and all(part_of(budget, row) for budget in grant["budgets"])
+        and all(
+            compared(fact, operator, wanted, row) is True
+            for fact, comparisons in grant["when"].items()
+            for operator, wanted in comparisons.items()
+        )
+    )
+
+
+def changes_in(events: list[Record]) -> list[Change]:
+    """What the events of one transaction made of budgets: event, budget, amount, limit."""
+    changes: list[Change] = []
+    taken: list[tuple[tuple[str, ...], Decimal]] = []
+    late, was_released = "", False
+    try:
+        for event in events:
+            sets = says(event).get("sets", {})
+            late = sets.get("late_receipt", late)
+            is_released = event["to_state"] in ("refused", "aborted", "failed") and not late
+            if event is not events[0] and is_released != was_released:
+                sign = -1 if is_released else 1
+                changes += [(event["id"], budget, sign * part, None) for budget, part in taken]
+            was_released = is_released
+            terms = json.loads(sets.get("terms", "null")) if event is events[0] else None
+            for each in [*(terms or {}).get("charges", []), *says(event).get("charges", [])]:
+                budget = (event["tenant"], each["owner"], each["measure"], each["period"])
+                taken.append((budget, Decimal(each["amount"])))
+                changes.append((event["id"], *taken[-1], Decimal(each["most"])))
+    except UNREADABLE:
+        return []
+    return changes
+
+
+def charge_faults(rows: list[Record], events: list[Record]) -> Iterator[str]:
+    """Each charge is in the table, and released where nothing came of it."""
+    sealed: dict[Any, tuple[Decimal, bool]] = {}
+    for _, budget, amount, _ in changes_in(events):
+        sealed[budget] = abs(amount), budget not in sealed or not sealed[budget][1]
+    kept = {
+        tuple(row[name] for name in ("tenant", "owner", "measure", "period")): (
+            Decimal(row["amount"]),
+            row["released_at"] is None,
+        )
+        for row in rows
+    }
+    if kept != sealed or len(kept) != len(rows):
+        yield f"transaction {events[0]['subject']}: its charges are not the sealed ones."
+
+
+class Totals:
+    """Changes of budgets, gathered while the export is read."""
+
+    def __init__(self) -> None:
+        self.changes: list[Change] = []
+
+    def read(self, history: History) -> None:
+        if history.family == "transaction":
+            self.changes += changes_in(history.events)
+
+    def faults(self, rows: list[Record]) -> Iterator[str]:
+        used: dict[Any, Decimal] = {}
+        for event, budget, amount, most in sorted(self.changes, key=lambda change: change[0]):
+            used[budget] = used.get(budget, Decimal()) + amount
+            if most is not None and used[budget] > most:
+                yield f"event {event}: it charges {' '.join(budget)} beyond {most}."
+        for row in rows:
+            budget = tuple(row[name] for name in ("tenant", "owner", "measure", "period"))
+            if Decimal(row["used"]) != used.pop(budget, 0):
+                yield f"budget {row['id']}, {row['owner']}: used is not the sum of its charges."
+        yield from (f"budget {' '.join(budget)} is missing." for budget in used)
 
 
 # --- checkpoints ------------------------------------------------------------------------------
@@ -1822,6 +2109,8 @@ def verify(
     """Every fault of an export, as a sentence."""
     apart = (
         "account",
+        "budget",
+        "grant",
         "checkpoint",
         "tile",
         "cosignature",
@@ -1834,8 +2123,9 @@ def verify(
     times: dict[int, int] = {}
     counts: Counter[str] = Counter()
     end: Record = {}
-    history, rights, rule_sets = History(""), Rights(), RuleSets()
-    history, rights, stops = History(""), Rights(), Stops()
+    history, rights, rule_sets, stops = History(""), Rights(), RuleSets(), Stops()
+    grants, totals = Grants(), Totals()
+    readers = (rights, rule_sets, stops, grants, totals)
     for record in map(json.loads, lines):
         kind = record["type"]
         counts[kind] += 1
@@ -1847,9 +2137,8 @@ def verify(
             subject = record.get("subject") or record.get("transaction_id") or record["id"]
             if subject != history.subject:
                 yield from history.faults()
-                rights.read(history)
-                rule_sets.read(history)
-                stops.read(history)
+                for reader in readers:
+                    reader.read(history)
                 history = History(subject)
             if kind == "contents":
                 history.contents = record["digests"]
@@ -1864,13 +2153,15 @@ def verify(
                     "decision": history.decisions,
                     "permit": history.permits,
                     "evidence": history.evidence,
+                    "charge": history.charges,
                 }
                 lists.get(kind, history.rows).append(record)
     yield from history.faults()
-    rights.read(history)
-    rule_sets.read(history)
-    stops.read(history)
+    for reader in readers:
+        reader.read(history)
     yield from stops.faults()
+    yield from grants.faults(log["grant"])
+    yield from totals.faults(log["budget"])
     yield from rights.faults(log["account"])
     yield from rule_sets.faults()
     if not end or any(counts[name] != count for name, count in end.items()):

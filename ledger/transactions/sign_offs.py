@@ -9,6 +9,7 @@ that names the row.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 from uuid import UUID
@@ -107,6 +108,7 @@ def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str
         *chain_faults(links, MOVES),
         *sign_off_faults(row, links),
         *terms_faults(row, rules.judged_by),
+        *charge_faults(row, links, rules.judged_by),
     ):
         return f"Its sealed history does not allow it: {fault}"
     if links[-1].to_state != row.state:
@@ -304,6 +306,24 @@ def terms_faults(row: Any, judge: Judge) -> Iterator[str]:
         judgement = judge(row.tenant, number, facts_of(row), base)
         if list(judgement.matched) != row.terms.get("rules") or not terms.covers(judgement.terms):
             yield f"transaction {row.id}: its terms are not what rules {number} make of it."
+
+
+def charge_faults(row: Any, links: Sequence[Link], judge: Judge) -> Iterator[str]:
+    """Check that the first terms took all of the budgets by which they are so loose, once."""
+    first = votes.sealed_terms(links[:1])
+    taken = (first or {}).get("charges", [])
+    later = [votes.sealed_terms([link]) for link in links[1:]]
+    if any(terms.get("charges", []) != taken for terms in later if terms is not None):
+        yield f"transaction {row.id}: later terms have other charges than the first ones."
+    if first is None or row.content_erased_at is not None or row.state == State.REFUSED:
+        return
+    facts, is_charged = facts_of(row), False
+    with suppress(KeyError, TypeError, ValueError):
+        base = Base(terms_from(first["contract"]), terms_from(first["floor"]))
+        judgement = judge(row.tenant, int(first["set"]), facts, base)
+        is_charged = rules.is_charged(judgement, terms_from(first), taken, facts, links[0].at)
+    if not is_charged:
+        yield f"transaction {row.id}: its charges are not those of the rules that let it pass."
 
 
 def _renewal_faults(links: Sequence[Link]) -> Iterator[str]:

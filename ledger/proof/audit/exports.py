@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+from django.db.models import Model
+
 from ledger import seals
-from ledger.models import Evidence, PolicyDocument, ToolVersion
+from ledger.models import Budget, Evidence, Grant, PolicyDocument, ToolVersion
 from ledger.models.events import Checkpoint, Cosignature, Tile
 from ledger.proof.audit import histories, rights
 from ledger.proof.audit.histories import EvidenceRow, History
 from ledger.proof.log import checkpoints
 
 VERSION = 2
-AS_JSON = seals.AS_JSON | {"policy", "roles", seals.EVIDENCE}
+AS_JSON = seals.AS_JSON | {"policy", "roles", seals.EVIDENCE, "when", "budgets"}
 
 
 def export_lines() -> Iterator[str]:
@@ -48,6 +50,10 @@ def _records() -> Iterator[dict[str, Any]]:
     for document in PolicyDocument.objects.order_by("pk").iterator():
         fields = _fields(document, "tenant", "name", "version", "sha256", "text")
         yield {"type": "policy_document", **fields}
+    for budget in Budget.objects.order_by("pk").iterator():
+        yield _row("budget", budget)
+    for grant in Grant.objects.order_by("pk").iterator():
+        yield _row("grant", grant)
     for account in rights.accounts():
         yield _record("account", account)
     for point in Checkpoint.objects.order_by("size").iterator():
@@ -59,6 +65,11 @@ def _records() -> Iterator[dict[str, Any]]:
     for row in Cosignature.objects.select_related("checkpoint").order_by("pk").iterator():
         size = row.checkpoint.size
         yield {"type": "cosignature", "size": size, "witness": row.witness, "line": row.line}
+
+
+def _row(kind: str, row: Model) -> dict[str, Any]:
+    names = [field.attname for field in row._meta.concrete_fields]
+    return {"type": kind} | {name: _plain(name, getattr(row, name)) for name in names}
 
 
 def _fields(row: Any, *names: str) -> dict[str, Any]:
@@ -74,6 +85,8 @@ def _records_of(history: History) -> Iterator[dict[str, Any]]:
         yield _record("decision", vote)
     for permit in history.permits:
         yield _record("permit", permit)
+    for charge in history.charges:
+        yield _record("charge", charge)
     for piece in history.evidence:
         yield _with_content(piece)
     for link in history.links:

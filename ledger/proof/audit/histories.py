@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from itertools import count, groupby, starmap
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from psycopg.pq import Format
 
 from ledger import seals
 from ledger.events import SealedContent
-from ledger.models import Decision, Event, Evidence, Permit, Transaction
+from ledger.models import Charge, Decision, Event, Evidence, Permit, Transaction
 from ledger.seals import Link
 from ledger.transactions import MOVES, Map
 
@@ -73,6 +74,18 @@ class PermitRow(NamedTuple):
     jti: UUID
     redeemed_at: datetime | None
     redeemed_by: str
+
+
+class ChargeRow(NamedTuple):
+    """One row of charges, with the budget that it is of."""
+
+    transaction_id: UUID
+    tenant: str
+    owner: str
+    measure: str
+    period: str
+    amount: Decimal
+    released_at: datetime | None
 
 
 class EvidenceRow(NamedTuple):
@@ -121,6 +134,7 @@ class History:
     votes: list[Vote] = field(default_factory=list)
     permits: list[PermitRow] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
+    charges: list[ChargeRow] = field(default_factory=list)
     rows: dict[str, Any] = field(default_factory=dict)  # by the name of the family
     contents: dict[str, str] = field(default_factory=dict)  # digests of what the tables hold
 
@@ -180,7 +194,12 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
     """Histories in the order of their subjects."""
     chains = groupby(links_in(part), key=attrgetter("subject.int"))
     sources: dict[str, _Source] = {"events": _Source((key, [*links]) for key, links in chains)}
-    of_each = {"votes": _votes(part), "permits": _permits(part), "evidence": _evidence(part)}
+    of_each = {
+        "votes": _votes(part),
+        "permits": _permits(part),
+        "evidence": _evidence(part),
+        "charges": _charges(part),
+    }
     for name, of_transactions in of_each.items():
         groups = groupby(of_transactions, key=attrgetter("transaction_id.int"))
         sources[name] = _Source((key, [*rows]) for key, rows in groups)
@@ -193,7 +212,8 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
         subject = min(keys)
         taken = {name: s.take() for name, s in sources.items() if s.key == subject}
         history = History(UUID(int=subject), taken.pop("events", []))
-        history.votes, history.permits, history.evidence = (taken.pop(name, []) for name in of_each)
+        rest = (taken.pop(name, []) for name in of_each)
+        history.votes, history.permits, history.evidence, history.charges = rest
         history.contents = taken.pop("contents", {})
         history.rows = taken
         yield history
@@ -242,6 +262,13 @@ def _votes(part: Part) -> Iterator[Vote]:
 def _permits(part: Part) -> Iterator[PermitRow]:
     rows = Permit.objects.filter(part.of("transaction_id")).order_by("transaction_id", "pk")
     return starmap(PermitRow, stream(rows, PermitRow._fields))
+
+
+def _charges(part: Part) -> Iterator[ChargeRow]:
+    rows = Charge.objects.filter(part.of("transaction_id")).order_by("transaction_id", "budget_id")
+    of_budget = [f"budget__{name}" for name in ("tenant", "owner", "measure", "period")]
+    columns = ["transaction_id", *of_budget, "amount", "released_at"]
+    return starmap(ChargeRow, stream(rows, columns))
 
 
 def _evidence(part: Part) -> Iterator[EvidenceRow]:

@@ -25,7 +25,7 @@ from ledger.sign_off.rules import (
     unreadable,
 )
 from ledger.states import State
-from ledger.transactions import DECISIONS, terms_faults
+from ledger.transactions import DECISIONS, charge_faults, terms_faults
 
 # An event has the time at which its database transaction began, not that of its commit.
 TOLERANCE = timedelta(minutes=1)
@@ -46,6 +46,7 @@ class RuleSets:
         for link in links:
             yield from self._faults_of(link, is_first=link is links[0])
         yield from terms_faults(row, self._judge)
+        yield from charge_faults(row, links, self._judge)
 
     def row_faults(self) -> Iterator[str]:
         """Sets and members of groups in the tables that no event made so."""

@@ -18,10 +18,12 @@ from ledger import seals
 from ledger.events import erasure_in, sealed_content_faults
 from ledger.models import Event
 from ledger.proof.audit import histories, named_rows
+from ledger.proof.audit.grants import Grants
 from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
 from ledger.proof.audit.rights import Rights
 from ledger.proof.audit.rule_sets import RuleSets
 from ledger.proof.audit.stops import Stops
+from ledger.proof.audit.totals import Totals
 from ledger.proof.log import checkpoint_proof
 from ledger.proof.log.checkpoint_proof import Coverage
 from ledger.seals import Link, hash_of
@@ -99,10 +101,13 @@ def verify(
     """
     proof, rights, rule_sets = Proof(), Rights(), RuleSets()
     with histories.snapshot():
-        stops = Stops()
-        proof.faults += [*rights.faults(), *stops.faults()]
+        stops, grants, totals = Stops(), Grants(), Totals()
+        proof.faults += [*rights.faults(), *stops.faults(), *grants.faults()]
         for step, parts in _parts(since):
-            _prove(step, parts, proof, rights, (rule_sets, stops), progress)
+            _prove(step, parts, proof, rights, rule_sets, (stops, grants, totals), progress)
+        if since is not None:
+            totals.read_others()
+        proof.faults += totals.faults(of_all=since is None)
         proof.faults += [*named_rows.document_faults(), *rule_sets.row_faults()]
         if since is not None:
             proof.faults += [f"{name} {pk} has no events." for name, pk in _rows_without_events()]
@@ -166,17 +171,18 @@ def _prove(
     parts: Sequence[Part],
     proof: Proof,
     rights: Rights,
-    others: tuple[RuleSets, Stops],
+    rule_sets: RuleSets,
+    others: tuple[Stops, Grants, Totals],
     progress: Progress,
 ) -> None:
-    rule_sets, stops = others
     total, done = sum(histories.events_in(part).count() for part in parts), 0
     for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
         proof.faults += faults_of(history)
         proof.faults += rights.vote_faults(history.links)
         if (row := history.rows.get("transaction")) is not None and history.links:
             proof.faults += rule_sets.faults(row, history.links)
-        proof.faults += stops.faults_of(history)
+        for other in others:
+            proof.faults += other.faults_of(history)
         if proof.is_full_of_faults:
             return
         done += len(history.links)

@@ -39,7 +39,7 @@ class Signing(NamedTuple):
 def with_room(tenant: str, judgement: Judgement, facts: Facts) -> Judgement:
     """The judgement of a proposal that were made now; nothing is charged."""
     zone, now = budgets.clock_of(tenant)
-    for number, charges in charges_of(tenant, judgement, facts, now, zone).items():
+    for number, charges in charges_of(judgement, facts, now, zone).items():
         if not budgets.have_room(tenant, charges):
             return judgement.with_full(number)
     return judgement

@@ -208,7 +208,7 @@ def _give(
 
 def sealed_parts(grant: Grant) -> dict[str, Any]:
     """The members of the event by which it was given."""
-    parts = {name: getattr(grant, name) for name in _SEALED}
+    parts = {name: getattr(grant, name) for name in SEALED}
     transaction = {"transaction": str(grant.transaction_id)} if grant.transaction_id else {}
     return {
         **{name: value for name, value in parts.items() if value},
@@ -217,7 +217,7 @@ def sealed_parts(grant: Grant) -> dict[str, Any]:
     }
 
 
-_SEALED = (
+SEALED = (
     "agent",
     "tool",
     "when",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import Any
@@ -17,6 +17,8 @@ from ledger.sign_off.rules.facts import Facts, money_in, number_in
 
 TIMES = "times"  # the measure of a budget that counts proposals
 MOST_BUDGETS = 3  # of one rule or grant
+# Between the time that a charge is of and that of its event.
+TOLERANCE = timedelta(minutes=1)
 
 
 class Per(StrEnum):
@@ -127,6 +129,27 @@ def charges_for(
             Charge(owner, budget.measure, budget.per, period, zone, amount, budget.limit)
         )
     return charges
+
+
+def are_taken(
+    sealed: Any, limits: Iterable[tuple[str, Sequence[Budget]]], facts: Facts, at: datetime
+) -> bool:
+    """True if an event of this time sealed exactly the charges that these budgets make of a
+    proposal. ``limits`` has owners with their budgets."""
+    pairs = [(owner, budget) for owner, budgets in limits for budget in budgets]
+    try:
+        zone = sealed[0]["zone"] if sealed else "UTC"
+        return any(
+            sealed
+            == [
+                charge.as_json()
+                for owner, budget in pairs
+                for charge in charges_for(owner, [budget], facts, moment, zone) or ()
+            ]
+            for moment in (at - TOLERANCE, at, at + TOLERANCE)
+        )
+    except (LookupError, TypeError, ValueError, OSError):
+        return False  # there is no such zone
 
 
 def period_of(per: Per, at: datetime, zone: str) -> str:

@@ -164,6 +164,7 @@ class _Compiled:
     tools: frozenset[str] | None  # those that it names; ``None``: any
     agents: frozenset[str] | None
     budgets: tuple[Budget, ...] = ()
+    owner: str = ""  # of its budgets
 
     def may_be_about(self, tool: str, agent: str) -> bool:
         is_of_tool = self.tools is None or tool in self.tools
@@ -194,7 +195,7 @@ class Judgement:
     matched: tuple[int, ...] = ()
     denying: tuple[int, ...] = ()  # of those that matched
     is_unreadable: bool = False
-    budgeted: tuple[int, ...] = ()  # of those that let pass, where there is room in their budgets
+    budgeted: tuple[_Compiled, ...] = ()  # that let pass, where there is room in their budgets
     without_pass: Terms | None = None  # what would be asked if none let pass
     full: tuple[int, ...] = ()  # those whose budgets have no room, so that none let pass
     charges: tuple[Charge, ...] = ()
@@ -248,7 +249,7 @@ class Rules:
         judgement = Judgement(self.number, asked, base, tuple(matched), tuple(denying))
         if not passing or (loosest := base.floor.join(terms)) == asked:
             return judgement
-        budgeted = tuple(rule.number for rule in passing if rule.budgets)
+        budgeted = tuple(rule for rule in passing if rule.budgets)
         return replace(judgement, terms=loosest, budgeted=budgeted, without_pass=asked)
 
     def _about(self, facts: Facts) -> list[_Compiled]:
@@ -334,7 +335,8 @@ def _check(rule: Rule) -> None:
 def _compiled(place: int, rule: Rule) -> _Compiled:
     terms, tests = rule.then.terms, tuple(rule.tests())
     names = _named(rule, "tool"), _named(rule, "agent")
-    return _Compiled(place, rule.passes, terms, tests, *names, tuple(rule.then.budgets))
+    budgets, owner = tuple(rule.then.budgets), rule.budget_owner
+    return _Compiled(place, rule.passes, terms, tests, *names, budgets, owner)
 
 
 def _named(rule: Rule, fact: str) -> frozenset[str] | None:

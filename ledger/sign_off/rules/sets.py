@@ -23,7 +23,7 @@ from ledger.errors import NotAllowed, NotFound, NotPossible, Sentence
 from ledger.events import ChangeKind, chain_of, four_eyes, record_change
 from ledger.models import IN_WORK, ChangeRequest, Event, RuleSet, RuleSetState, Tenant
 from ledger.principals import Principal, Surface
-from ledger.sign_off.rules.budgets import Charge, charges_for
+from ledger.sign_off.rules.budgets import Charge, are_taken, charges_for
 from ledger.sign_off.rules.facts import Facts
 from ledger.sign_off.rules.rules import (
     Judgement,
@@ -35,7 +35,7 @@ from ledger.sign_off.rules.rules import (
     read,
     unreadable,
 )
-from ledger.sign_off.rules.terms import Base, base_of_contract
+from ledger.sign_off.rules.terms import Base, Terms, base_of_contract
 
 logger = logging.getLogger(__name__)
 
@@ -66,17 +66,20 @@ def judged_by(tenant: str, number: int, facts: Facts, base: Base) -> Judgement:
 
 
 def charges_of(
-    tenant: str, judgement: Judgement, facts: Facts, now: datetime, zone: str
+    judgement: Judgement, facts: Facts, now: datetime, zone: str
 ) -> dict[int, list[Charge]]:
     """By the number of each rule whose budgets count, the charges of the proposal judged so."""
-    if not judgement.budgeted:
-        return {}
-    rules = rules_of(tenant, judgement.rule_set).rules
     return {
-        number: charges_for(rule.budget_owner, rule.then.budgets, facts, now, zone) or []
-        for number in judgement.budgeted
-        for rule in [rules[number - 1]]
+        rule.number: charges_for(rule.owner, rule.budgets, facts, now, zone) or []
+        for rule in judgement.budgeted
     }
+
+
+def is_charged(judgement: Judgement, terms: Terms, sealed: Any, facts: Facts, at: datetime) -> bool:
+    """True if terms, with the charges sealed then, took all budgets by which they are so loose."""
+    asks_all = judgement.without_pass is None or terms.covers(judgement.without_pass)
+    limits = [] if asks_all else [(rule.owner, rule.budgets) for rule in judgement.budgeted]
+    return are_taken(sealed, limits, facts, at)
 
 
 def denial(tenant: str, number: int, facts: Facts, contract: Contract) -> Judgement | None:

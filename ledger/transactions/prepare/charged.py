@@ -48,7 +48,7 @@ def insert_charged(
     facts = facts_known(request, planned)
     charges: dict[int, list[Charge]] = {}
     if judgement is not None:
-        charges = charges_of(request.tenant, judgement, facts, created_at, admission.zone)
+        charges = charges_of(judgement, facts, created_at, admission.zone)
         taken = tuple(each for of_rule in charges.values() for each in of_rule)
         judgement = replace(judgement, charges=taken)
     new = draft(judgement)

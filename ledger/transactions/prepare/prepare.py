@@ -165,11 +165,11 @@ def _new(requests: Sequence[Request], now: datetime, places: Places) -> Iterator
 
 
 def _drafted_or_none(request: Request, now: datetime) -> New | None:
-    """``None`` if the code of the tool fails, or nobody has to sign: the others go on."""
+    """``None`` if its code fails, nobody has to sign or it is charged: the others go on."""
     try:
         planned = plain(request.tool, request.arguments, request.proposal.reason)
         judgement = judged(request, planned, request.rule_set)
-        if judgement is not None and _is_for_nobody(judgement):
+        if judgement is not None and (_is_for_nobody(judgement) or judgement.budgeted):
             return None
         return draft(request, new_id(), planned, now, judgement)
     except LedgerError:
