@@ -138,6 +138,11 @@ def test_budgets_that_mean_nothing_are_refused(then):
         read(1, [{"when": {"tool": "refund"}, "then": then}])
 
 
+def test_two_rules_of_the_same_conditions_have_no_two_budgets():
+    with pytest.raises(RulesRefused, match="make it one rule"):
+        read(1, [small(A_HUNDRED_A_DAY), small({"most": "5", "per": "day"})])
+
+
 @pytest.mark.parametrize(
     ("after", "is_looser"),
     [

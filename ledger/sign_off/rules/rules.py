@@ -287,6 +287,9 @@ def read(number: int, written: Any) -> Rules:
         raise RulesRefused(f"Rules are a list of at most {MOST_RULES}.")
     seals.refuse_unsafe_text(written, "the rules")
     rules = tuple(_rule(place, value) for place, value in enumerate(written, 1))
+    owners = [rule.budget_owner for rule in rules if rule.then.budgets]
+    if len(set(owners)) < len(owners):
+        raise RulesRefused("Two rules with budgets have the same conditions: make it one rule.")
     return Rules(
         number, rules, tuple(_compiled(place, rule) for place, rule in enumerate(rules, 1))
     )
