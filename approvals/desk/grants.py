@@ -1,31 +1,43 @@
-"""Grants at the desk: who may give, use and end signatures in advance."""
+"""Grants at the desk: who may give, use and end signatures in advance, and what they signed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db.models import Count, F, Max, QuerySet, Sum
 from django.db.transaction import atomic
 from django.utils import timezone
-from django.utils.translation import gettext as _, ngettext
+from django.utils.translation import gettext as _, ngettext, pgettext
 
 from approvals.desk import confirmations, decisions, policies, seats
 from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person, user_of
+from approvals.presentation import amount_in_short, number_written
 from ledger.errors import InvalidRequest, NotAllowed, Sentence
-from ledger.models import Decision, Grant, Transaction, TransactionRow, Verdict
+from ledger.models import (
+    Budget as UsedBudget,
+    Decision,
+    Grant,
+    Tenant,
+    Transaction,
+    TransactionRow,
+    Verdict,
+)
 from ledger.principals import Principal, Surface
 from ledger.sign_off import grants, groups
-from ledger.sign_off.rules import filled_seats
+from ledger.sign_off.rules import TIMES, Budget, Per, filled_seats, period_of
 from ledger.states import State
 from ledger.transactions import keepers_of
 
+SIGNERS = frozenset({Role.APPROVER, Role.OPERATOR})
 ALLOWED_STATES = frozenset(
     {State.PREPARED, State.APPROVED, State.COMMITTING, State.HANDED_OVER, State.COMMITTED}
 )
@@ -144,4 +156,97 @@ def check_signer(grant: Grant, principal: str, row: Transaction | TransactionRow
 
 def may_end(grant: Grant, roles: Roles) -> bool:
     """True for every manager and operator of its organisation: ending one only tightens."""
-    return bool(roles.get(grant.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR})
+    return bool(roles.get(grant.tenant, frozenset()) & SIGNERS)
+
+
+def broken_glass(tenants: Collection[str]) -> list[Grant]:
+    """The emergencies that last in these tenants."""
+    rows = Grant.objects.live().filter(tenant__in=tenants, is_break_glass=True)
+    return list(rows.order_by("pk"))
+
+
+# --- what they signed -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Signed:
+    """The number that a grant has signed, their sums by currency, and when the last one."""
+
+    number: int = 0
+    sums: dict[str, Decimal] = field(default_factory=dict)
+    last: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        """``7, €310``."""
+        sums = [amount_in_short(amount, currency) for currency, amount in self.sums.items()]
+        return ", ".join([number_written(self.number), *sums])
+
+
+def uses_of(given: Iterable[Grant]) -> QuerySet[Decision]:
+    """The approvals by these grants, the newest first: one of each transaction."""
+    rows = Decision.objects.filter(grant__in=given, principal=F("grant__given_by"))
+    return rows.select_related("transaction").order_by("-pk")
+
+
+def signed_by(given: Iterable[Grant]) -> dict[int, Signed]:
+    """The sums and numbers of these grants, by their keys."""
+    signed = {grant.pk: Signed() for grant in given}
+    rows = uses_of(given).order_by().values_list("grant", "transaction__currency")
+    for key, currency, number, amount, last in rows.annotate(
+        Count("pk"), Sum("transaction__amount"), Max("at")
+    ):
+        by_it = signed[key]
+        by_it.number += number
+        by_it.last = max(filter(None, [by_it.last, last]))
+        if amount is not None:
+            by_it.sums[currency] = amount
+    return signed
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A budget in its present day, month or in all, and the part of it that is used."""
+
+    budget: Budget
+    used: Decimal
+
+    @property
+    def percent(self) -> int:
+        return min(100, int(100 * self.used / self.budget.limit))
+
+    @property
+    def words(self) -> str:
+        """``€310 of €500 today``, ``4 of 10 times``."""
+        used, most = self._written(self.used), self._written(self.budget.limit)
+        words = pgettext("money", "{used} of {most}")
+        if self.budget.measure == TIMES:
+            words = _("{used} of {most} times")
+        return " ".join(filter(None, [words.format(used=used, most=most), self._when()]))
+
+    @property
+    def over(self) -> str:
+        """The part that is beyond its limit, if any."""
+        beyond = self.used - self.budget.limit
+        return self._written(beyond) if beyond > 0 else ""
+
+    def _written(self, number: Decimal) -> str:
+        if self.budget.measure == TIMES:
+            return number_written(number.normalize())
+        return amount_in_short(number, self.budget.measure)
+
+    def _when(self) -> str:
+        return {Per.DAY: _("today"), Per.MONTH: _("this month")}.get(self.budget.per, "")
+
+
+def bars_of(tenant: str, owned: Mapping[str, Iterable[Budget]]) -> dict[str, list[Bar]]:
+    """The bars of these budgets of one tenant, by their owner: a grant or a rule."""
+    zone, now = Tenant.objects.get(pk=tenant).time_zone, timezone.now()
+    rows = UsedBudget.objects.filter(tenant=tenant, owner__in=owned)
+    used = {(row.owner, row.measure, row.period): row.used for row in rows}
+
+    def bar_of(owner: str, budget: Budget) -> Bar:
+        key = (owner, budget.measure, period_of(budget.per, now, zone))
+        return Bar(budget, used.get(key, Decimal()))
+
+    return {owner: [bar_of(owner, each) for each in budgets] for owner, budgets in owned.items()}

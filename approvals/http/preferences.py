@@ -80,4 +80,10 @@ def zone_named(name: str) -> ZoneInfo:
     return ZoneInfo(name if name in _zones() else settings.TIME_ZONE)
 
 
+def zones_to_choose() -> list[tuple[str, str]]:
+    """Each zone by its name, and in words."""
+    names = [*sorted(name for name in _zones() if "/" in name), "UTC"]
+    return [(name, name.replace("_", " ")) for name in names]
+
+
 _zones = cache(available_timezones)

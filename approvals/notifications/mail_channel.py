@@ -16,14 +16,21 @@ from django.utils import timezone
 
 from approvals import mail_server
 from approvals.models import Mail, NotificationSettings
-from approvals.notifications import mails, notification_settings, subjects, summaries, texts
+from approvals.notifications import (
+    grant_news,
+    mails,
+    notification_settings,
+    subjects,
+    summaries,
+    texts,
+)
 from approvals.notifications.subjects import ASKS, Item
 from approvals.people import letters_are_possible
 from ledger.events.outbox import NotNow, Owed
 from ledger.models import Delivery, Event
 
 NAME = "mail"
-EACH, DIGEST, TEST = "each", "digest", "test"
+EACH, DIGEST, NEWS, TEST = "each", "digest", "news", "test"
 SUMMARY = summaries.ACTION
 MOST_AN_HOUR = 20  # to one person; a digest counts too
 MORNING = 8  # o'clock where the person is
@@ -44,9 +51,13 @@ class MailChannel:
     name = NAME
 
     def wants(self, kind: str) -> bool:
-        return is_configured() and kind in ASKS and readers.is_there()
+        tells = kind in ASKS or kind in grant_news.KINDS
+        return is_configured() and tells and readers.is_there()
 
     def address(self, event: Event) -> Iterable[Owed]:
+        if event.kind in grant_news.KINDS:
+            people = grant_news.readers_of(event).filter(notification_settings__mail__gt=Mail.OFF)
+            return [Owed(f"{NEWS}:{person.pk}") for person in people.exclude(email="")]
         item = subjects.item_of(event)
         return list(_to_write(item, timezone.now())) if item is not None else []
 
@@ -137,6 +148,15 @@ def _send_summary(delivery: Delivery, chosen: NotificationSettings) -> None:
         _send(delivery, chosen, letter)
 
 
+def _send_news(delivery: Delivery, chosen: NotificationSettings) -> None:
+    """It waits for no digest; who has lost the role by now is told nothing."""
+    if not chosen.mail or not grant_news.readers_of(delivery.event).contains(chosen.user):
+        return
+    _wait_while_quiet(chosen, timezone.now())
+    news = grant_news.news_of(delivery.event, hides_details=chosen.hides_details)
+    _send(delivery, chosen, mails.about_grant(news))
+
+
 def _send_test(delivery: Delivery, chosen: NotificationSettings) -> None:
     _send(delivery, chosen, mails.test(chosen))
 
@@ -145,6 +165,7 @@ SENDERS: dict[str, Callable[[Delivery, NotificationSettings], None]] = {
     EACH: _send_each,
     DIGEST: _send_digest,
     SUMMARY: _send_summary,
+    NEWS: _send_news,
     TEST: _send_test,
 }
 

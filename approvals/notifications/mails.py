@@ -19,6 +19,7 @@ from django.utils.translation import gettext as _, ngettext
 from approvals.http.middleware import roles_of
 from approvals.models import Mail, NotificationSettings
 from approvals.notifications import subjects, texts
+from approvals.notifications.grant_news import News
 from approvals.notifications.subjects import Item
 from approvals.people import record_own
 from approvals.presentation import decided_in_words, to_the_minute
@@ -97,9 +98,23 @@ def _expired(tenants: frozenset[str], since: datetime, until: datetime) -> Itera
         decided_between(tenants, since, until), decided_as(EventKind.EXPIRED)
     )
     for row in rows.order_by("-decided_at")[:MOST_OF_SUMMARY]:
-        page = reverse("desk:transaction", args=[row.pk])
-        title = LINK.sub("[…]", texts.shortened(row.headline))
-        yield Line(title, "", settings.PUBLIC_URL + page)
+        yield _line_of(row)
+
+
+def about_grant(news: News) -> Letter:
+    """The news, and one line for each approval that it tells of."""
+    page = settings.PUBLIC_URL + news.address
+    lines = [Line(news.words.title, news.words.body, page)]
+    for use in news.uses:
+        lines.append(_line_of(use.transaction, to_the_minute(use.at)))
+    if news.number > len(news.uses):
+        lines.append(Line(_("All {number}…").format(number=news.number), "", page))
+    return Letter(news.words.title, lines)
+
+
+def _line_of(row: Transaction, body: str = "") -> Line:
+    page = reverse("desk:transaction", args=[row.pk])
+    return Line(LINK.sub("[…]", texts.shortened(row.headline)), body, settings.PUBLIC_URL + page)
 
 
 def test(chosen: NotificationSettings) -> Letter:

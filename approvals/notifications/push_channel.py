@@ -2,8 +2,8 @@
 
 A delivery names what it does and the browser: ``tell:7`` shows a notification, ``soon:7`` shows it
 again shortly before the item expires, ``check:7:<item>`` withdraws it once it no longer waits for
-that person, ``test:7:…`` is a test. What is true is read when it is sent: who has lost the role
-by then is told nothing.
+that person, ``news:7`` tells of a grant, ``test:7:…`` is a test. What is true is read when it is
+sent: who has lost the role by then is told nothing.
 """
 
 from __future__ import annotations
@@ -18,8 +18,15 @@ from django.conf import settings
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from approvals.models import About, PushSubscription, ShownNotification
-from approvals.notifications import notification_settings, subjects, subscriptions, texts, web_push
+from approvals.models import About, NotificationSettings, PushSubscription, ShownNotification
+from approvals.notifications import (
+    grant_news,
+    notification_settings,
+    subjects,
+    subscriptions,
+    texts,
+    web_push,
+)
 from approvals.notifications.subjects import ASKS, CHANGES, Item
 from approvals.notifications.texts import Words
 from ledger.events.outbox import HttpChannel, NotNow, Owed
@@ -27,7 +34,7 @@ from ledger.foundation.http_out import Post
 from ledger.models import Delivery, Event
 
 NAME = "web_push"
-TELL, SOON, CHECK, TEST = "tell", "soon", "check", "test"
+TELL, SOON, CHECK, NEWS, TEST = "tell", "soon", "check", "news", "test"
 SOON_BEFORE = timedelta(minutes=5)
 LONGEST_S = 12 * 60 * 60  # that a push service keeps a message for a browser that is off
 WITHDRAWN_WITHIN_S = 60 * 60
@@ -52,11 +59,15 @@ class PushChannel(HttpChannel):
     name = NAME
 
     def wants(self, kind: str) -> bool:
-        return is_configured() and (kind in ASKS or kind in CHANGES) and audience.is_there()
+        is_told = kind in ASKS or kind in CHANGES or kind in grant_news.KINDS
+        return is_configured() and is_told and audience.is_there()
 
     def address(self, event: Event) -> Iterable[Owed]:
         if event.kind in ASKS:
             return list(_to_tell(event))
+        if event.kind in grant_news.KINDS:
+            browsers = PushSubscription.objects.filter(user__in=grant_news.readers_of(event))
+            return [Owed(f"{NEWS}:{browser.pk}") for browser in browsers.order_by("pk")]
         shown = ShownNotification.objects.filter(subject=event.subject)
         pairs = shown.values_list("subscription_id", "item")
         return [Owed(f"{CHECK}:{browser}:{item.hex}") for browser, item in pairs]
@@ -76,6 +87,8 @@ class PushChannel(HttpChannel):
                 return _withdrawal(subscription, UUID(item))
             if action == TEST:
                 return _test(subscription)
+            if action == NEWS:
+                return _news(delivery, subscription)
             return _notification(delivery, subscription, is_again=action == SOON)
 
     def accepted(self, deliveries: Sequence[Delivery]) -> None:
@@ -115,8 +128,7 @@ def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bo
     chosen, now = notification_settings.notification_settings_of(browser.user), timezone.now()
     if item is None or not notification_settings.wants(chosen, item):
         return None
-    if until := notification_settings.quiet_until(chosen, now):
-        raise NotNow(until - now, "It is quiet hours for this person.")
+    _wait_while_quiet(chosen, now)
     # Noted before the last look: whoever decides after that look finds the note, and withdraws.
     shown, is_new = ShownNotification.objects.get_or_create(
         subscription=browser,
@@ -140,6 +152,11 @@ def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bo
         ttl_s=_seconds_left(fresh, now),
         urgency=web_push.HIGH if is_urgent else web_push.NORMAL,
     )
+
+
+def _wait_while_quiet(chosen: NotificationSettings, now: datetime) -> None:
+    if until := notification_settings.quiet_until(chosen, now):
+        raise NotNow(until - now, "It is quiet hours for this person.")
 
 
 def message_of(
@@ -168,6 +185,22 @@ def _withdrawal(browser: PushSubscription, key: UUID) -> Post | None:
         words = texts.no_longer_waits()
         message["instead"] = {"title": words.title, "body": words.body, "tag": key.hex}
     return web_push.post_to(browser, message, topic=key.hex, ttl_s=WITHDRAWN_WITHIN_S)
+
+
+def _news(delivery: Delivery, browser: PushSubscription) -> Post | None:
+    if not grant_news.readers_of(delivery.event).contains(browser.user):
+        return None
+    chosen = notification_settings.notification_settings_of(browser.user)
+    _wait_while_quiet(chosen, timezone.now())
+    news = grant_news.news_of(delivery.event, hides_details=chosen.hides_details)
+    shown = {
+        "title": news.words.title,
+        "body": news.words.body,
+        "tag": news.tag,
+        "address": news.address,
+        "silent": not chosen.sound,
+    }
+    return web_push.post_to(browser, {"show": shown}, topic=news.tag, ttl_s=LONGEST_S)
 
 
 def _test(browser: PushSubscription) -> Post:

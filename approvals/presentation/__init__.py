@@ -1,6 +1,7 @@
 """Contents that surfaces share: labels of events and values, answer forms, what must be shown."""
 
 from approvals.presentation.amounts import (
+    amount_in_short,
     amount_written,
     number_written,
     reader_locale,
@@ -43,6 +44,7 @@ __all__ = [
     "Detail",
     "Piece",
     "Value",
+    "amount_in_short",
     "amount_written",
     "argument_label",
     "day_of_month",

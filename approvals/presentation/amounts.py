@@ -54,7 +54,9 @@ def locale_named(name: str) -> Locale | None:
 
 def span_written(amounts: Range) -> str:
     """From the low to the high amount; whole ones without decimals: ``€12``."""
-    low, high = (_short(amount, amounts.currency) for amount in (amounts.low, amounts.high))
+    low, high = (
+        amount_in_short(amount, amounts.currency) for amount in (amounts.low, amounts.high)
+    )
     return f"{low}–{high}"  # noqa: RUF001
 
 
@@ -69,7 +71,8 @@ def slip_in_words(slip: Slip, row: Transaction) -> str:
     )
 
 
-def _short(amount: Decimal, currency: str) -> str:
+def amount_in_short(amount: Decimal, currency: str) -> str:
+    """A whole one without decimals: ``€12``."""
     locale = reader_locale()
     if amount != int(amount):
         return format_currency(amount, currency, locale=locale)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 from django.utils.translation import gettext as _, ngettext
 
 from approvals.presentation.amounts import amount_written
@@ -55,11 +55,7 @@ def argument_label(name: str) -> str:
 
 
 def standing_address(grant_id: int) -> str:
-    try:
-        page = reverse("desk:standing")
-    except NoReverseMatch:
-        page = "/standing/"
-    return f"{page}#grant-{grant_id}"
+    return f"{reverse('desk:standing')}?grant={grant_id}#grant-{grant_id}"
 
 
 def _limit(budget: Budget) -> str:

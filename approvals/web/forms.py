@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -45,6 +46,18 @@ class ReasonField(forms.CharField):
 
     def to_python(self, value: Any) -> str:
         return (super().to_python(value) or "").replace("\r\n", "\n")
+
+
+def amount_field(label: Any, least: Decimal | int = 0) -> forms.DecimalField:
+    return forms.DecimalField(
+        label=label,
+        required=False,
+        min_value=least,
+        max_digits=18,
+        decimal_places=4,
+        localize=True,
+        widget=forms.TextInput(attrs={"inputmode": "decimal", "size": 10, "autocomplete": "off"}),
+    )
 
 
 class ApproveForm(forms.Form):

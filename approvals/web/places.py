@@ -78,6 +78,12 @@ PLACES = (
         "r",
         (
             Page("desk:history", gettext_lazy("Decisions")),
+            Page(
+                "desk:standing",
+                gettext_lazy("Standing"),
+                _to(MANAGER, OPERATOR),
+                ("desk:standing",),
+            ),
             Page(INSIGHT, gettext_lazy("Insight"), _to(MANAGER, OPERATOR)),
             Page(
                 "desk:changes",

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.functional import SimpleLazyObject
 
-from approvals.desk import Viewer, inbox, may_lift, scope_in_words, standing_for
+from approvals.desk import Viewer, broken_glass, inbox, may_lift, scope_in_words, standing_for
 from approvals.http.middleware import DeskRequest, Roles
 from approvals.models import Role
 from approvals.people import notice_text, notices_for, principal_of
@@ -133,6 +133,7 @@ def _of_person(request: HttpRequest) -> dict[str, Any]:
     names = {name for of_tenant in roles.values() for name in of_tenant}
     context: dict[str, Any] = {
         "brakes": SimpleLazyObject(lambda: _brakes(request, person)),
+        "broken_glass": SimpleLazyObject(lambda: broken_glass(tenants_of_request(request))),
         "account_notice": SimpleLazyObject(lambda: _notice(request, person)),
         "has_slack": apps.is_installed("approvals.slack") and bool(settings.SLACK_BOT_TOKENS),
         "counts": SimpleLazyObject(lambda: counts_of(request)),

@@ -10,7 +10,7 @@ from approvals.web import first_day, inbox
 from approvals.web.account import account, installing, notifications, password, saved_views
 from approvals.web.item import allow, evidence, records, reviews, set_aside, transactions
 from approvals.web.operations import brakes, operations
-from approvals.web.record import changes, history, policy_documents
+from approvals.web.record import break_glass, changes, history, policy_documents, standing
 from approvals.web.settings import agents, organisations, people, person
 from approvals.web.settings.channels import overview as channels
 from approvals.web.settings.connections import overview, remote_agents, skills
@@ -191,6 +191,9 @@ urlpatterns = [
     ),
     path("reviews/", reviews.reviews, name="reviews"),
     path("reviews/<int:review_id>", reviews.review, name="review"),
+    path("standing/", standing.standing, name="standing"),
+    path("standing/glass/", break_glass.break_glass, name="standing-glass"),
+    path("standing/<int:grant_id>/end", standing.end, name="standing-end"),
     path("history/", history.history, name="history"),
     path("history/export.<str:form>", history.export, name="history-export"),
     *INSIGHT,

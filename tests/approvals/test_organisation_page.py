@@ -122,3 +122,12 @@ def test_only_operators_have_the_page(as_alice, as_vera):
     for client in (as_alice, as_vera):
         assert client.get(ADDRESS).status_code == 403
         assert client.post(ADDRESS, {"name": "Ours"}).status_code == 403
+
+
+def test_the_zone_of_days_and_months_is_chosen_and_sealed(as_olga, acme):
+    assert as_olga.post(ADDRESS, form_of(as_olga, time_zone="Europe/Madrid")).status_code == 302
+
+    acme.refresh_from_db()
+    assert acme.time_zone == "Europe/Madrid"
+    assert edits() == [{"time_zone": ["UTC", "Europe/Madrid"]}]
+    assert as_olga.post(ADDRESS, form_of(as_olga, time_zone="Mars/Base")).status_code == 422

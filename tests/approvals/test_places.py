@@ -27,9 +27,9 @@ def test_viewers_have_three_places_managers_four_and_operators_five(as_alice, as
 @pytest.mark.of_app("approvals.insight")
 def test_tabs_are_shown_to_those_who_may_open_them(as_alice, as_vera, as_olga):
     assert places(as_vera)["Record"] == ["Decisions"]
-    assert places(as_alice)["Record"] == ["Decisions", "Insight"]
+    assert places(as_alice)["Record"] == ["Decisions", "Standing", "Insight"]
     assert places(as_alice)["Settings"] == ["Rules"]
-    assert places(as_olga)["Record"] == ["Decisions", "Insight", "People and set-up"]
+    assert places(as_olga)["Record"] == ["Decisions", "Standing", "Insight", "People and set-up"]
     for person in (as_alice, as_vera, as_olga):
         for each in person.get("/").context["places"]:
             for page in each.pages:
@@ -45,6 +45,7 @@ def test_tabs_are_shown_to_those_who_may_open_them(as_alice, as_vera, as_olga):
         pytest.param(
             *("/insight/", "Record", "Insight"), marks=pytest.mark.of_app("approvals.insight")
         ),
+        ("/standing/glass/", "Record", "Standing"),
         ("/people/", "Settings", "People"),
         ("/tools/new/", "Settings", "Tools"),
         ("/settings/rules/", "Settings", "Rules"),

@@ -154,6 +154,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "slug": "acme",
         "review_id": scene.review.pk,
         "brake_id": scene.brake.pk,
+        "grant_id": scene.grant.pk,
         "place": 1 if "/rules/" in operation else "0/000.p/1",
         "number": 1,
         "group_id": scene.group.pk,
@@ -311,6 +312,7 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/settle", {"seen": scene.upstream_tool.sha256}),
         ("/views/save", {"place": "inbox", "name": "Refunds", "query": "q=refund"}),
         ("{transaction_id}/allow", {"look": "1"}),
+        ("/standing/glass", {"agent": "agent:acme/owner", "lasts": 1, "times": 1, "why": "Down."}),
         ("/stop", {"scope": "0", "why": "It pays twice."}),
         ("/revise", {**GIVEN, "change": "The tone."}),
     ]

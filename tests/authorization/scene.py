@@ -52,7 +52,8 @@ from ledger.models import (
 from ledger.principals import Principal, system
 from ledger.proof.log import checkpoints
 from ledger.seals import intents
-from ledger.sign_off import groups, rules
+from ledger.sign_off import grants, groups, rules
+from ledger.sign_off.grants import Wanted
 from ledger.tools import credentials, manifests, registrations
 from ledger.transactions import coordinator
 from tests.authorization.table import NO_SCOPE
@@ -111,6 +112,7 @@ class Scene:
         self._tasks()
         self._changes()
         self._brake()
+        self._grant()
         self._rules()
         self._upstream()
         self._tools()
@@ -138,6 +140,13 @@ class Scene:
         """Over a tool that nothing of the scene uses."""
         brake = {"tenant": "acme", "tool": "far_away", "why": "It pays twice."}
         self.brake = Brake.objects.create(**brake, by="user:0", by_name="Somebody")
+
+    def _grant(self) -> None:
+        """Of a tool that nothing of the scene uses."""
+        times = [{"most": "1", "per": "total"}]
+        hour = timedelta(hours=1)
+        unused = Wanted("acme", "agent:acme/owner", "far_away", {}, times, hour)
+        self.grant = grants.give(unused, by=principal_of(self.people["approver"]), via="web")
 
     def _changes(self) -> None:
         viewer, keeper = self.people["viewer"], self.people["admin"]

@@ -214,13 +214,14 @@ def test_the_item_says_that_it_was_signed_in_advance(as_alice, as_bob, allowed, 
 
     shown = item(as_bob, row)
 
-    assert f'Signed in advance by <bdi><a href="/standing/#grant-{grant.pk}">Alice Moreau' in shown
-    assert f'/standing/#grant-{grant.pk}">signed in advance</a>' in shown
+    address = f"/standing/?grant={grant.pk}#grant-{grant.pk}"
+    assert f'Signed in advance by <bdi><a href="{address}">Alice Moreau' in shown
+    assert f'{address}">signed in advance</a>' in shown
     assert "in advance</a>" in shown.partition('class="timeline"')[2]
     history = as_bob.get(reverse("desk:history")).content.decode()
     assert "Alice Moreau (in advance)" in history
     record = as_bob.get(reverse("desk:transaction-record", args=[row.pk])).content.decode()
-    assert f"/standing/#grant-{grant.pk}" in record
+    assert address in record
 
 
 def test_the_item_says_that_too_little_of_a_signature_is_left(as_bob, allowed, refund):

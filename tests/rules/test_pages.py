@@ -124,6 +124,38 @@ def test_a_rule_asks_for_people_of_groups_and_how_they_sign(as_olga, acme, olga)
     assert "or of no known amount in that currency" in page
 
 
+def test_what_passes_has_a_sum_and_a_number_in_a_time(as_olga, acme):
+    limits = {"sum_most": "500", "sum_currency": "eur", "sum_per": "month"}
+    page = text_of(add(as_olga, **PASS_BELOW_50, **limits, times_most="20", times_per="day"))
+
+    [rule] = draft_rules()
+    assert rule["then"]["budgets"] == [{"most": "500 EUR", "per": "month"}, {"most": "20"}]
+    assert "nobody has to sign, up to 500 EUR a month and 20 times a day" in page
+    form = as_olga.get(f"{PAGE}rule/1/").context["form"]
+    assert (form["sum_most"].value(), form["times_most"].value()) == (500, "20")
+    assert (form["sum_per"].value(), form["times_per"].value()) == ("month", "day")
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"sum_most": "0", "sum_currency": "EUR"},
+        {"sum_most": "5", "sum_currency": "euro"},
+        {"times_most": "0"},
+        {"times_most": "1.5"},
+    ],
+)
+def test_a_budget_that_means_nothing_is_refused(as_olga, acme, wrong):
+    assert add(as_olga, **PASS_BELOW_50, **wrong).status_code == 422
+    assert draft_rules() == []
+
+
+def test_an_amount_may_be_at_most_so_much(as_olga, acme):
+    add(as_olga, **{**PASS_BELOW_50, "amount_is": "at_most"})
+
+    assert draft_rules()[0]["when"]["amount"] == {"at_most": "50 EUR"}
+
+
 def test_an_edit_begins_from_the_rules_in_force(as_olga, activated):
     activated(LARGE_TAKE_TWO, NO_LAUNCH)
     form = as_olga.get(f"{PAGE}rule/1/").context["form"]
@@ -133,6 +165,8 @@ def test_an_edit_begins_from_the_rules_in_force(as_olga, activated):
             **PLAIN,
             **form.initial,
             "people": "3",
+            "sum_most": "",
+            "times_most": "",
             "tool": "",
             "agent": "",
             "risk": "",

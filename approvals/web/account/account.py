@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
-from zoneinfo import available_timezones
 
 from django import forms
 from django.conf import settings
@@ -18,7 +17,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from approvals.http.preferences import formats_of
+from approvals.http.preferences import formats_of, zones_to_choose
 from approvals.models import CompanyIdentity, Preferences, Theme
 from approvals.notifications import notification_settings_of, plan_summary
 from approvals.people import (
@@ -84,11 +83,10 @@ class PreferencesForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        zones = [*sorted(name for name in available_timezones() if "/" in name), "UTC"]
         of_browser = ("", _("As the browser says"))
         choices = {
             "language": [of_browser, *settings.LANGUAGES],
-            "time_zone": [of_browser, *((name, name.replace("_", " ")) for name in zones)],
+            "time_zone": [of_browser, *zones_to_choose()],
             "formats": [("", _("As the language has them")), *map(_in_short, FORMATS)],
             "theme": [
                 ("", _("As the system")),

@@ -1,4 +1,4 @@
-"""Details of changes of rules and groups, as the list of changes shows them."""
+"""Details of changes of rules, groups and grants, as the list of changes shows them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from approvals.presentation import in_words
-from ledger.sign_off import rules
+from django.utils.translation import gettext_noop
+
+from approvals.presentation import in_words, to_the_minute
+from ledger.events import ChangeKind
+from ledger.models import Grant
+from ledger.sign_off import grants, rules
 from ledger.sign_off.rules import RulesRefused, sentences
 
 TIMES = ("starts_at", "ends_at")
 MOST_SENTENCES = 12
+NAMES = (gettext_noop("what"), gettext_noop("until"), gettext_noop("break glass"))
 
 
 def readable(kind: str, details: Mapping[str, Any]) -> dict[str, Any]:
-    """Of other kinds as they are; rules as sentences, members by name and by day."""
+    """Of other kinds as they are; rules and grants as sentences, members by name and by day."""
+    if kind == ChangeKind.GRANT_GIVEN:
+        return _grant(details)
+    if kind == ChangeKind.GRANT_ENDED:
+        return {"name": details["name"]}
     if not kind.startswith(("rules_", "group_")):
         return dict(details)
     shown = {name: value for name, value in details.items() if value and name != "loosens"}
@@ -28,6 +37,17 @@ def readable(kind: str, details: Mapping[str, Any]) -> dict[str, Any]:
         if f"{name}_name" in shown:
             shown[name] = shown.pop(f"{name}_name")
     return shown
+
+
+def _grant(details: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: details.get(name, "") for name in ("agent", "tool", "when", "budgets")}
+    grant = Grant(**{**told, "when": told["when"] or {}})
+    return {
+        "name": details["name"],
+        "what": in_words(grants.sentence_of(grant)),
+        "until": to_the_minute(datetime.fromtimestamp(int(details["ends_at"]) / 10**6, UTC)),
+        **({"break glass": True} if details.get("is_break_glass") else {}),
+    }
 
 
 def _sentences(written: Any) -> Any:

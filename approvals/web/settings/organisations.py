@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
+from approvals.http.preferences import zones_to_choose
 from approvals.web.settings.limit_fields import WithLimits, limit_named
 from approvals.web.settings.operators import kept_tenants, names_after, origin_of
 from approvals.web.settings.saving import saves_changes_only
@@ -45,6 +46,10 @@ class TenantForm(WithLimits):
             "that agents carry out themselves."
         ),
     )
+    time_zone = forms.ChoiceField(
+        label=gettext_lazy("Time zone of days and months"),
+        help_text=gettext_lazy("In it the budgets of rules begin anew."),
+    )
     demands_sender = forms.BooleanField(
         label=gettext_lazy("Requests of agents to its skills name their sender and their time"),
         required=False,
@@ -72,6 +77,7 @@ class TenantForm(WithLimits):
         model = Tenant
         fields = (
             "name",
+            "time_zone",
             "tools",
             "demands_sender",
             "demands_scopes",
@@ -88,6 +94,7 @@ class TenantForm(WithLimits):
             (ALL_TOOLS, _("every tool, also later ones")),
             *((name, name) for name in offered),
         ]
+        fields["time_zone"].choices = zones_to_choose()
         has = self.instance.tools
         self.initial["tools"] = [name for name in has if name in {ALL_TOOLS, *offered}]
         self.initial["further_tools"] = " ".join(sorted({*has} - {*self.initial["tools"]}))

@@ -11,6 +11,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 
 from approvals.presentation import in_words, refusal_in_words
 from approvals.presentation.labels import risk_words, title_of
+from approvals.web.forms import amount_field
 from approvals.web.settings.rules.rulebook import Rulebook
 from ledger.contracts import CURRENCIES, RiskLevel
 from ledger.errors import LedgerError
@@ -22,13 +23,34 @@ from ledger.tools import contracts_of
 ARGUMENT = "arguments."
 SEATS = "seats_"  # begins the names of the fields of groups
 LISTS = {"is", "is_not"}
-LIMITS = [("below", gettext_lazy("is below")), ("at_least", gettext_lazy("is at least"))]
+LIMITS = [
+    ("below", gettext_lazy("is below")),
+    ("at_most", gettext_lazy("is at most")),
+    ("at_least", gettext_lazy("is at least")),
+]
+PERS = [
+    ("day", gettext_lazy("a day")),
+    ("month", gettext_lazy("a month")),
+    ("total", gettext_lazy("in all")),
+]
 TIMES = (15, 30, 60, 120, 240, 480, 1440)  # minutes
 VERDICTS = [
     ("pass", gettext_lazy("nobody has to sign")),
     ("ask", gettext_lazy("these have to sign:")),
     ("deny", gettext_lazy("it is denied")),
 ]
+
+
+def _currency() -> forms.CharField:
+    return forms.CharField(
+        label=gettext_lazy("Currency"),
+        required=False,
+        max_length=3,
+        initial="EUR",
+        widget=forms.TextInput(
+            attrs={"size": 4, "autocomplete": "off", "autocapitalize": "characters"}
+        ),
+    )
 
 
 class RuleForm(forms.Form):
@@ -41,24 +63,8 @@ class RuleForm(forms.Form):
         required=False,
         choices=[("", gettext_lazy("is any")), *LIMITS],
     )
-    amount = forms.DecimalField(
-        label=gettext_lazy("Amount"),
-        required=False,
-        min_value=0,
-        max_digits=18,
-        decimal_places=4,
-        localize=True,
-        widget=forms.TextInput(attrs={"inputmode": "decimal", "size": 10, "autocomplete": "off"}),
-    )
-    currency = forms.CharField(
-        label=gettext_lazy("Currency"),
-        required=False,
-        max_length=3,
-        initial="EUR",
-        widget=forms.TextInput(
-            attrs={"size": 4, "autocomplete": "off", "autocapitalize": "characters"}
-        ),
-    )
+    amount = amount_field(gettext_lazy("Amount"))
+    currency = _currency()
     risk = forms.ChoiceField(label=gettext_lazy("the risk is"), required=False)
     argument = forms.CharField(
         label=gettext_lazy("the argument"),
@@ -84,6 +90,16 @@ class RuleForm(forms.Form):
         widget=forms.RadioSelect,
         error_messages={"required": gettext_lazy("Choose what follows.")},
     )
+    sum_most = amount_field(gettext_lazy("up to"), least=Decimal("0.0001"))
+    sum_currency = _currency()
+    sum_per = forms.ChoiceField(label=gettext_lazy("In which time"), choices=PERS, required=False)
+    times_most = forms.IntegerField(
+        label=gettext_lazy("and so many times"),
+        required=False,
+        min_value=1,
+        widget=forms.TextInput(attrs={"inputmode": "numeric", "size": 10, "autocomplete": "off"}),
+    )
+    times_per = forms.ChoiceField(label=gettext_lazy("In which time"), choices=PERS, required=False)
     people = forms.IntegerField(
         label=gettext_lazy("managers in all"),
         required=False,
@@ -183,6 +199,9 @@ class RuleForm(forms.Form):
     def clean_currency(self) -> str:
         return str(self.cleaned_data["currency"]).upper()
 
+    def clean_sum_currency(self) -> str:
+        return str(self.cleaned_data["sum_currency"]).upper()
+
     def clean(self) -> dict[str, Any]:
         given: dict[str, Any] = super().clean() or {}
         if self.errors:
@@ -200,13 +219,16 @@ class RuleForm(forms.Form):
             self.add_error("amount", _("Say which amount."))
         if has_amount and not given.get("amount_is"):
             self.add_error("amount", _("Say whether it is below this, or at least this."))
+        has_sum = given.get("sum_most") is not None
+        if has_sum and given.get("sum_currency") not in CURRENCIES:
+            self.add_error("sum_most", _("Give the currency as three letters, like EUR."))
         if given.get("amount_is") and given.get("currency") not in CURRENCIES:
             self.add_error("amount", _("Give the currency as three letters, like EUR."))
         if bool(given.get("argument")) != bool(given.get("value")):
             self.add_error("argument", _("Name the argument and its value, or neither."))
 
     def _check(self) -> None:
-        if self.written["then"] == {"verdict": "pass"} and not self.written.get("when"):
+        if self.written["then"]["verdict"] == "pass" and not self.written.get("when"):
             self.add_error(None, _("Say what passes: a rule cannot let everything pass."))
             return
         try:
@@ -228,7 +250,8 @@ def written_of(given: Mapping[str, Any]) -> dict[str, Any]:
         when["risk"] = {"at_least": given["risk"]}
     if given["argument"]:
         when[ARGUMENT + given["argument"]] = {given["argument_is"]: _value_of(given)}
-    then = {"verdict": given["verdict"], **(_asked(given) if given["verdict"] == "ask" else {})}
+    further = {"ask": _asked, "pass": _budgeted}.get(given["verdict"])
+    then = {"verdict": given["verdict"], **(further(given) if further else {})}
     return {
         **({"when": when} if when else {}),
         "then": then,
@@ -260,6 +283,18 @@ def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _budgeted(given: Mapping[str, Any]) -> dict[str, Any]:
+    """As rules are kept: without the time of a budget of a day, which is its default."""
+    budgets = []
+    if given["sum_most"] is not None:
+        most = f"{given['sum_most']:f} {given['sum_currency']}"
+        budgets.append({"most": most, "per": given["sum_per"] or "day"})
+    if given["times_most"]:
+        budgets.append({"most": str(given["times_most"]), "per": given["times_per"] or "day"})
+    kept = [rules.Budget(**each).model_dump(mode="json", exclude_defaults=True) for each in budgets]
+    return {"budgets": kept} if kept else {}
+
+
 def fields_of(written: Any) -> dict[str, Any] | None:
     """The fields that say this rule; ``None`` for one that the form cannot show in full."""
     try:
@@ -280,6 +315,9 @@ def _fields_of(rule: Mapping[str, Any]) -> dict[str, Any] | None:
     compared = when[arguments[0]] if arguments else {"is": ""}
     argument_is, value = next(iter(compared.items()))
     seats, widen = dict(then.get("seats", {})), then.get("widen", {})
+    budgets = {" " in each["most"]: each for each in reversed(then.get("budgets", []))}
+    total, times = budgets.get(True, {}), budgets.get(False, {})
+    total_number, total_currency = total.get("most", f" {currency}").split(" ")
     return {
         "tool": (when.get("tool", {}).get("is") or [""])[0],
         "agent": (when.get("agent", {}).get("is") or [""])[0],
@@ -291,6 +329,11 @@ def _fields_of(rule: Mapping[str, Any]) -> dict[str, Any] | None:
         "argument_is": argument_is,
         "value": ", ".join(value) if isinstance(value, list) else value,
         "verdict": then["verdict"],
+        "sum_most": Decimal(total_number) if total_number else None,
+        "sum_currency": total_currency,
+        "sum_per": total.get("per", "day"),
+        "times_most": times.get("most"),
+        "times_per": times.get("per", "day"),
         "people": seats.pop(APPROVERS, None),
         **{SEATS + name: number for name, number in seats.items()},
         "widen_after": widen.get("after_minutes", ""),
