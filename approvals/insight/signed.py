@@ -1,4 +1,4 @@
-"""How what passed was signed off: by hand, by a grant, by a supervising agent, or by nobody."""
+"""Sign-offs by hand, by a grant, by a supervising agent, and of what nobody had to sign."""
 
 from __future__ import annotations
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from django.urls import reverse
 
-from approvals.desk.suggestions import LEAST, suggestions_for
+from approvals.desk.grants.suggestions import LEAST, suggestions_for
 from ledger.transactions import coordinator
 from tests.grants.conftest import TEN_TIMES
 
@@ -37,7 +38,7 @@ def test_what_a_person_approved_ten_times_is_suggested_to_that_person(approve_of
     [suggestion] = suggestions_for(str(alice), ["acme"])
 
     assert (suggestion.tool, suggestion.approved) == ("write_note", LEAST)
-    assert suggestion.latest == rows[-1].pk
+    assert (suggestion.latest, suggestion.last_week) == (rows[-1].pk, LEAST)
     assert suggestions_for(str(bob), ["acme"]) == []
 
 
@@ -65,3 +66,13 @@ def test_what_is_signed_in_advance_is_not(approve_often, alice, allowed):
     allowed(tool="write_note", when={}, budgets=[TEN_TIMES])
 
     assert tools_suggested(alice) == []
+
+
+def test_the_page_shows_it_with_what_it_would_have_signed(approve_often, as_alice, as_bob):
+    rows = approve_often("write_note")
+
+    page = as_alice.get("/standing/").content.decode()
+
+    assert "You approved 10. Of the last 7 days, 10 would have been signed in advance." in page
+    assert reverse("desk:transaction-allow", args=[rows[-1].pk]) in page
+    assert "You keep approving" not in as_bob.get("/standing/").content.decode()

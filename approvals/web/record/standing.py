@@ -17,7 +17,8 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.http import require_POST, require_safe
 
-from approvals.desk import SIGNERS, Bar, Signed, bars_of, signed_by, uses_of
+from approvals.desk import SIGNERS, Bar, Signed, bars_of, signed_by, suggestions_for, uses_of
+from approvals.desk.grants import Suggestion
 from approvals.models import Role
 from approvals.people import principal_of
 from approvals.presentation import in_words, refusal_in_words, to_the_minute
@@ -76,6 +77,7 @@ def standing(request: HttpRequest) -> HttpResponse:
         "chosen": chosen,
         "rules": [line for slug in tenants for line in _rules(slug)] if is_first else [],
         "ended": _shown(ended[:MOST_ENDED], 0) if is_first else [],
+        "suggestions": _suggestions(request) if is_first else [],
         "has_several": len(tenants) > 1,
         "may_break": any(Role.OPERATOR in roles[slug] for slug in tenants),
     }
@@ -145,6 +147,13 @@ def _bars(rows: Collection[Grant]) -> dict[str, list[Bar]]:
         by_tenant[grant.tenant][grants.owner_of(grant)] = grants.budgets_of(grant)
     parts = [bars_of(tenant, owned) for tenant, owned in by_tenant.items()]
     return {owner: bars for part in parts for owner, bars in part.items()}
+
+
+def _suggestions(request: HttpRequest) -> list[Suggestion]:
+    """Of what this person keeps approving, where they decide."""
+    roles = roles_of_request(request)
+    deciding = [tenant for tenant, names in roles.items() if Role.APPROVER in names]
+    return suggestions_for(str(principal_of(person_of(request))), deciding)
 
 
 def _rules(tenant: str) -> list[tuple[str, int, str, list[Bar]]]:

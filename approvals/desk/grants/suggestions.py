@@ -16,15 +16,17 @@ from django.db.models.functions import Now
 from ledger.contracts import ConsequenceLevel, RiskLevel
 from ledger.models import Grant, Transaction, TransactionQuerySet, Verdict
 from ledger.principals import Surface
+from ledger.sign_off import grants
 
-LAST = timedelta(days=30)
+LAST, WEEK = timedelta(days=30), timedelta(days=7)
+TAME = [RiskLevel.LOW.value, RiskLevel.MEDIUM.value]
 LEAST = 10  # approvals
 MOST = 3  # suggestions at once
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """What somebody approved so often; ``latest`` is the newest of it."""
+    """Approvals of one person that were so many; ``latest`` is the newest of them."""
 
     tenant: str
     agent: str
@@ -33,10 +35,23 @@ class Suggestion:
     approved: int
     latest: UUID
 
+    @property
+    def last_week(self) -> int:
+        """The proposals of the last 7 days that a grant would have signed, whatever they are."""
+        wanted = grants.Wanted(
+            self.tenant,
+            self.agent,
+            self.tool,
+            when={"risk": {"is": TAME}},
+            budgets=[{"most": "1000000", "per": "total"}],
+            lasts=grants.LONGEST,
+        )
+        return len(grants.past_of(wanted, WEEK).covered)
+
 
 def suggestions_for(principal: str, tenants: Iterable[str]) -> list[Suggestion]:
     """For this person, what was approved most first."""
-    tame = Q(amount=None, risk_level__in=[RiskLevel.LOW, RiskLevel.MEDIUM], evidence__isnull=True)
+    tame = Q(amount=None, risk_level__in=TAME, evidence__isnull=True)
     by_hand = Q(decisions__principal=principal, decisions__verdict=Verdict.APPROVE) & ~Q(
         decisions__via=Surface.GRANT
     )

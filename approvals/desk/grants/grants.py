@@ -154,11 +154,6 @@ def check_signer(grant: Grant, principal: str, row: Transaction | TransactionRow
     require_another_person(person, [*others, *keepers], _("{name} has a part in it."))
 
 
-def may_end(grant: Grant, roles: Roles) -> bool:
-    """True for every manager and operator of its organisation: ending one only tightens."""
-    return bool(roles.get(grant.tenant, frozenset()) & SIGNERS)
-
-
 def broken_glass(tenants: Collection[str]) -> list[Grant]:
     """The emergencies that last in these tenants."""
     rows = Grant.objects.live().filter(tenant__in=tenants, is_break_glass=True)
