@@ -1371,7 +1371,8 @@ OF_GRANTS = {"grant_given", "grant_ended", ASKED}
 OF_A_GRANTS_VOTE = {"grant", "charges", "break_glass"}
 # The members of the event by which a grant was given, where they are left out.
 GRANT: Record = {"when": {}, "budgets": [], "warnings": [], "typed": False, "is_break_glass": False}
-GRANT |= dict.fromkeys(("agent", "tool", "given_by", "confirmed_by"), "")
+GRANT |= dict.fromkeys(("agent", "tool", "tool_version", "given_by", "confirmed_by"), "")
+GRANT["names"] = None
 PERIODS = {"day": "%Y-%m-%d", "month": "%Y-%m", "total": ""}
 
 
@@ -1459,6 +1460,7 @@ class Grants:
         if grant["is_break_glass"]:
             chain = self.chains.get(str(uuid5(ACCOUNTS, f"break_glass:{event['tenant']}")), [])
             own = [e for e in chain if (e["kind"], e["principal"]) == (ASKED, grant["given_by"])]
+            own = [e for e in own if says(e).get("request") == details.get("request")]
             asked = [each for each in own if int(each["id"]) < int(event["id"])][-1:]
             first = asked[0]["principal_name"] if asked else ""
             names = {"given_by_name": first[:200], "confirmed_by_name": name[:200]}
@@ -1541,10 +1543,15 @@ def is_covered(row: Record, grant: Record) -> bool:
     is_grave = row["risk_level"] == "CRITICAL" or row["consequence_level"] == "IRREVERSIBLE"
     has_limit = row["amount"] is None or grant["is_break_glass"] or "amount" in grant["when"]
     is_as_shown = {*map(digest, row["warnings"])} <= {*grant["warnings"]}
+    names = {name for name, value in row["arguments"].items() if value not in (None, "", [], {})}
+    is_as_named = grant["names"] is None or names <= {*grant["names"]}
+    is_same_tool = not grant["tool"] or grant["tool_version"] == (row.get("tool_version") or "")
     return (
         not is_grave
         and has_limit
         and is_as_shown
+        and is_as_named
+        and is_same_tool
         and all(part_of(budget, row) for budget in grant["budgets"])
         and all(
             compared(fact, operator, wanted, row) is True

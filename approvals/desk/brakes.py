@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from django.utils import timezone
@@ -54,8 +54,13 @@ def span_of(lasts: str) -> timedelta | None:
     if lasts == "today":
         now = timezone.localtime()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        return midnight + timedelta(days=1) - now
+        return time_until(midnight + timedelta(days=1))
     return timedelta(seconds=int(lasts)) if lasts else None
+
+
+def time_until(at: datetime) -> timedelta:
+    """By the clock that knows no summer time: two times of one zone are subtracted as written."""
+    return at.astimezone(UTC) - timezone.now()
 
 
 def put_in_words(done: Put) -> str:

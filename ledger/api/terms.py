@@ -183,6 +183,7 @@ def _facts(
         arguments=tool.validate(dict(arguments)).model_dump(mode="json"),
         amount=_amount_in(amount, currency),
         currency=currency,
+        tool_version=tool.version or "",
         is_planned=bool(amount) or not tool.has("plan"),
     )
 

@@ -57,6 +57,8 @@ class Migration(migrations.Migration):
                 ('when', models.JSONField(default=dict, help_text='Conditions, as those of a rule.')),
                 ('budgets', models.JSONField(default=list)),
                 ('warnings', models.JSONField(default=list, help_text='Those that its signer was shown.')),
+                ('names', models.JSONField(help_text='Of arguments; null: any.', null=True)),
+                ('tool_version', models.CharField(blank=True, default='', max_length=64)),
                 ('typed', models.BooleanField(default=False)),
                 ('is_break_glass', models.BooleanField(default=False)),
                 ('why', models.CharField(blank=True, max_length=500)),

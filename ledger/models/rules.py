@@ -144,6 +144,8 @@ class Grant(models.Model):
     when = models.JSONField(default=dict, help_text="Conditions, as those of a rule.")
     budgets = models.JSONField(default=list)
     warnings = models.JSONField(default=list, help_text="Those that its signer was shown.")
+    names = models.JSONField(null=True, help_text="Of arguments; null: any.")
+    tool_version = models.CharField(max_length=64, blank=True, default="")
     typed = models.BooleanField(default=False)
     is_break_glass = models.BooleanField(default=False)
     why = models.CharField(max_length=500, blank=True)

@@ -4,6 +4,11 @@ CREATE FUNCTION ledger_move_charges() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     is_nothing boolean := NEW.state IN ('refused', 'aborted', 'failed') AND NEW.late_receipt = '';
 BEGIN
+    -- Locked in the order in which they are charged, so that no two of us wait for each other.
+    PERFORM FROM ledger_budget budget
+        WHERE budget.id IN (SELECT budget_id FROM ledger_charge WHERE transaction_id = NEW.id)
+        ORDER BY budget.owner COLLATE "C", budget.measure COLLATE "C", budget.period COLLATE "C"
+        FOR UPDATE;
     WITH moved AS (
         UPDATE ledger_charge
         SET released_at = CASE WHEN is_nothing THEN clock_timestamp() END

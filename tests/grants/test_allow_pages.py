@@ -39,7 +39,7 @@ def form_of(client, row, **changes):
     response = client.get(address(row))
     context, form = response.context, response.context["form"]
     fields = {name: value for name, value in form.data.items() if value is not None}
-    signed = {"digest": row.intent_digest, "shown": context["proof"]} if context["is_open"] else {}
+    signed = {"digest": row.intent_digest, "shown": context["proof"]}
     return {**fields, **signed, **changes}
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -20,7 +19,7 @@ from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person, user_of
-from approvals.presentation import amount_in_short, number_written
+from approvals.presentation import amount_in_short, full_display, number_written
 from ledger.errors import InvalidRequest, NotAllowed, Sentence
 from ledger.models import (
     Budget as UsedBudget,
@@ -84,18 +83,25 @@ def allow(
     wanted: grants.Wanted,
     *,
     typed: str = "",
-    approval: Mapping[str, Any] | None = None,
+    digest: str,
+    shown: str,
 ) -> Grant:
-    """Sign in advance what is like this transaction, and with ``approval`` sign it too: both or
-    neither.
+    """Sign in advance what is like this transaction, and it too where it waits: both or neither.
+
+    Of one transaction a person gives one grant: the same once more is returned, another one refused
+    while the first stands. ``digest`` and ``shown`` as for ``decisions.approve``.
 
     Raises ``NotFound, NotAllowed, InvalidRequest`` and what ``decisions.approve`` raises.
     """
     row, roles = decisions.row_and_roles(user, transaction_id)
     by, types = principal_of(user), decisions.has_to_type(user, row, Surface.WEB)
+    if row.intent_digest != digest or full_display.seconds_shown(row, user, shown) is None:
+        raise full_display.NotShownInFull(_("It was not shown in full."))
     with atomic():
-        if approval is not None:
-            decisions.approve(user, transaction_id, via=Surface.WEB, typed=typed, **approval)
+        if row.state == State.PREPARED or not can_be_allowed(row):
+            decisions.approve(
+                user, transaction_id, via=Surface.WEB, typed=typed, digest=digest, shown=shown
+            )
             may = can_be_allowed(row)
         else:
             may = may_allow(row, str(by), roles, timezone.now())

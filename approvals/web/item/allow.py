@@ -20,7 +20,14 @@ from django.utils import timezone
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
-from approvals.desk import allow, may_allow, not_filled_by, span_of, who_was_faster
+from approvals.desk import (
+    allow,
+    may_allow,
+    not_filled_by,
+    span_of,
+    time_until,
+    who_was_faster,
+)
 from approvals.models import Role
 from approvals.presentation import (
     Value,
@@ -43,7 +50,7 @@ from ledger.errors import LedgerError
 from ledger.models import Transaction
 from ledger.sign_off import grants
 from ledger.sign_off.rules import Per, text_of
-from ledger.states import Ending, State
+from ledger.states import Ending
 from ledger.tools import tool_of
 
 AT_FIVE, TODAY, AT = "five", "today", "at"
@@ -51,6 +58,7 @@ LOOKED_BACK = timedelta(days=7)
 COMPARED = 50  # proposals, to see which arguments stay the same
 MOST_FIXED, LONGEST_FIXED = 15, 200  # as many conditions, and characters, as a rule can have
 MOST_LISTED = 5
+AMOUNTS = frozenset({"amount", "price", "sum", "total", "value"})
 _NUMBER = {"inputmode": "decimal", "size": 10, "autocomplete": "off"}
 
 
@@ -134,12 +142,7 @@ class AllowForm(forms.Form):
     def fixable(self) -> dict[str, Value]:
         """The arguments that a condition can name: those of one value, as the item shows them."""
         shown = details_of(self.row, labels.compared(self.row))
-        bound = _of_amount(self.row)
-        single = [
-            each
-            for each in shown
-            if each.is_single and each.name not in bound and _can_be_fixed(self.row, each.name)
-        ]
+        single = [each for each in shown if each.is_single and _can_be_fixed(self.row, each.name)]
         return {each.name: each.values[0] for each in single[:MOST_FIXED]}
 
     def clean(self) -> dict[str, Any]:
@@ -175,23 +178,27 @@ class AllowForm(forms.Form):
             budgets=[{"most": most, "per": given["per"]} for most in mosts],
             lasts=self._lasts(),
             warnings=row.warnings,
+            names=grants.names_given(row.arguments),
+            tool_version=row.tool_version or "",
             transaction_id=row.pk,
         )
 
     def _lasts(self) -> timedelta:
         match self.cleaned_data["lasts"]:
             case "five":
-                return self._at_five - self.now
+                return time_until(self._at_five)
             case "at":
-                at: datetime = self.cleaned_data["until"]
-                return at - self.now
+                return time_until(self.cleaned_data["until"])
             case lasts:
                 return span_of(lasts) or timedelta()
 
     def in_words(self) -> str:
         wanted, row = self.wanted(), self.row
-        bound = {*self.cleaned_data["fixed"], *_of_amount(row)}
-        any_of = [name for name in row.arguments if name not in bound]
+        any_of = [
+            name
+            for name in row.arguments
+            if name not in self.cleaned_data["fixed"] and not _is_amount(row, name)
+        ]
         return grant_in_words(wanted, row.proposed_by_name, self.now + wanted.lasts, any_of)
 
 
@@ -202,7 +209,8 @@ def _in_words(value: Value) -> str:
 def _can_be_fixed(row: Transaction, name: str) -> bool:
     value = row.arguments.get(name)
     has_text = value is not None and not isinstance(value, dict | list)
-    return has_text and 0 < len(text_of(value)) <= LONGEST_FIXED
+    is_short = has_text and 0 < len(text_of(value)) <= LONGEST_FIXED
+    return is_short and not _is_amount(row, name)
 
 
 def _exact(amount: Decimal, currency: str) -> Decimal:
@@ -229,14 +237,12 @@ def _is_like(arguments: dict[str, Any], row: Transaction, name: str) -> bool:
     return text_of(arguments.get(name)) == text_of(row.arguments[name])
 
 
-def _of_amount(row: Transaction) -> set[str]:
-    """The arguments that say the amount, which has bounds of its own."""
-    return {name for name, value in row.arguments.items() if _is_amount(value, row.amount)}
-
-
-def _is_amount(value: Any, amount: Decimal | None) -> bool:
+def _is_amount(row: Transaction, name: str) -> bool:
+    """True for the argument that is called the amount and is it: it has bounds of its own."""
+    if name not in AMOUNTS or row.amount is None:
+        return False
     try:
-        return amount is not None and Decimal(str(value)) == amount
+        return Decimal(str(row.arguments[name])) == row.amount
     except InvalidOperation:
         return False
 
@@ -275,15 +281,8 @@ def _allow(request: HttpRequest, row: Transaction, form: AllowForm) -> None:
     """Raises ``LedgerError``."""
     given = ApproveForm(request.POST)
     given.is_valid()
-    approval = {name: given.cleaned_data.get(name, "") for name in ("digest", "shown")}
-    approves = row.state == State.PREPARED or bool(approval["digest"])
-    allow(
-        person_of(request),
-        row.pk,
-        form.wanted(),
-        typed=given.cleaned_data.get("typed", ""),
-        approval=approval if approves else None,
-    )
+    shown = {name: given.cleaned_data.get(name, "") for name in ("digest", "shown", "typed")}
+    allow(person_of(request), row.pk, form.wanted(), **shown)
 
 
 def _context(request: HttpRequest, row: Transaction, form: AllowForm) -> dict[str, Any]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
+from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -20,13 +22,14 @@ from approvals.web.settings.operators import kept_tenants, names_after, origin_o
 from approvals.web.settings.saving import saves_changes_only
 from ledger import contracts
 from ledger.agents import enrolment
-from ledger.events import edits_between
+from ledger.events import chain_of, edits_between
 from ledger.limits import Of
-from ledger.models import PolicyDocument, Tenant
+from ledger.models import Budget, Event, PolicyDocument, Tenant
 from ledger.models.agents import ALL_TOOLS
 from ledger.tools import is_handed_over, readonly_tools_of, registered_names, tools_of
 
 TOOLS = {"tools", "further_tools"}
+ONE_MONTH = timedelta(days=31)
 
 
 class TenantForm(WithLimits):
@@ -99,6 +102,21 @@ class TenantForm(WithLimits):
         self.initial["tools"] = [name for name in has if name in {ALL_TOOLS, *offered}]
         self.initial["further_tools"] = " ".join(sorted({*has} - {*self.initial["tools"]}))
         saves_changes_only(self)
+
+    def clean_time_zone(self) -> str:
+        """Refuse a second change within a month: each one begins a day or a month of budgets."""
+        zone: str = self.cleaned_data["time_zone"]
+        changes = Event.objects.filter(
+            subject=chain_of(f"tenant:{self.instance.pk}"),
+            at__gt=Now() - ONE_MONTH,
+            details__contains='"time_zone":',
+        )
+        has_budgets = Budget.objects.filter(tenant=self.instance.pk).exists()
+        if zone != self.instance.time_zone and has_budgets and changes.exists():
+            raise ValidationError(
+                _("It was changed less than a month ago: no day of a budget begins twice.")
+            )
+        return zone
 
     def clean_further_tools(self) -> list[str]:
         """Refuse misspelled names, which would allow nothing."""

@@ -21,7 +21,7 @@ from ledger.proof.audit.histories import EvidenceRow, History
 from ledger.proof.log import checkpoints
 
 VERSION = 2
-AS_JSON = seals.AS_JSON | {"policy", "roles", seals.EVIDENCE, "when", "budgets"}
+AS_JSON = seals.AS_JSON | {"policy", "roles", seals.EVIDENCE, "when", "budgets", "names"}
 
 
 def export_lines() -> Iterator[str]:

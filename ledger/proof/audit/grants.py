@@ -24,6 +24,7 @@ KINDS = [ChangeKind.GRANT_GIVEN, ChangeKind.GRANT_ENDED, ChangeKind.BREAK_GLASS_
 MARKS = frozenset({"grant", "charges", "break_glass"})  # in the event of a vote by a grant
 COLUMNS = (
     *("tenant", "agent", "tool", "when", "budgets", "warnings", "typed", "is_break_glass", "why"),
+    *("names", "tool_version"),
     *("transaction_id", "given_by", "given_by_name", "confirmed_by", "confirmed_by_name"),
     *("ends_at", "ended_at", "ended_by", "ended_by_name"),
 )
@@ -128,7 +129,7 @@ class Grants:
         asked = None
         if grant.is_break_glass:
             before = self._asked.get(chain_of(f"break_glass:{link.tenant}"), [])
-            own = [a for a in before if a.id < link.id and a.principal == grant.given_by]
+            own = [each for each in before if _asks_for(each, link)]
             asked = own[-1] if own else None
             if asked is not None:
                 before.remove(asked)  # one question has one answer
@@ -141,6 +142,12 @@ class Grants:
             grant.ended_at = EPOCH + int(ended.says["at"]) * MICROSECOND
             grant.ended_by, grant.ended_by_name = ended.principal, ended.principal_name
         return Given(grant, link, asked, ended)
+
+
+def _asks_for(asked: Link, given: Link) -> bool:
+    """True if the first operator asked for exactly this before."""
+    is_same = asked.says.get("request") == given.says.get("request")
+    return is_same and asked.id < given.id and asked.principal == given.says.get("given_by")
 
 
 def _is_as_sealed(row: Grant, given: Given) -> bool:

@@ -57,6 +57,8 @@ class Wanted:
     budgets: Collection[Mapping[str, Any]]
     lasts: timedelta
     warnings: Collection[str] = ()
+    names: Collection[str] | None = None  # of arguments; others are not covered; ``None``: any
+    tool_version: str = ""
     typed: bool = False
     why: str = ""
     transaction_id: UUID | None = None
@@ -71,6 +73,8 @@ class Wanted:
             "when": rule.as_json()["when"],
             "budgets": [each.model_dump(mode="json") for each in rule.then.budgets],
             "warnings": sorted(map(seals.digest_of_text, self.warnings)),
+            "names": None if self.names is None else sorted(self.names),
+            "tool_version": self.tool_version,
             "typed": self.typed,
             "why": self.why.strip(),
             "transaction_id": self.transaction_id,
@@ -183,9 +187,20 @@ def _check_given(wanted: Wanted, by: Principal, longest: timedelta) -> None:
 
 
 def _give(
-    columns: Mapping[str, Any], lasts: timedelta, second: Mapping[str, Any], by: Principal, via: str
+    columns: Mapping[str, Any],
+    lasts: timedelta,
+    second: Mapping[str, Any],
+    by: Principal,
+    via: Surface,
+    **told: str,
 ) -> Grant:
+    _lock_tenant(columns["tenant"])
     live = Grant.objects.live().filter(tenant=columns["tenant"], agent=columns["agent"])
+    of_item = live.filter(given_by=str(by), transaction=columns["transaction_id"])
+    if columns["transaction_id"] and (same := of_item.first()):
+        if any(getattr(same, name) != value for name, value in columns.items()):
+            raise NotPossible(Sentence("You have signed what is like it: end that grant first."))
+        return same
     if live.count() >= MOST_LIVE:
         raise NotPossible(
             Sentence("This agent has {most} grants: end some of them first.", most=MOST_LIVE)
@@ -200,9 +215,8 @@ def _give(
         }
     )
     grant.refresh_from_db()
-    _record_event(
-        grant, ChangeKind.GRANT_GIVEN, by, Surface(via), reason=grant.why, **sealed_parts(grant)
-    )
+    sealed = {**sealed_parts(grant), **told}
+    _record_event(grant, ChangeKind.GRANT_GIVEN, by, via, reason=grant.why, **sealed)
     return grant
 
 
@@ -211,7 +225,7 @@ def sealed_parts(grant: Grant) -> dict[str, Any]:
     parts = {name: getattr(grant, name) for name in SEALED}
     transaction = {"transaction": str(grant.transaction_id)} if grant.transaction_id else {}
     return {
-        **{name: value for name, value in parts.items() if value},
+        **{name: value for name, value in parts.items() if value or value == []},
         **transaction,
         "ends_at": seals.as_text(grant.ends_at),
     }
@@ -223,6 +237,8 @@ SEALED = (
     "when",
     "budgets",
     "warnings",
+    "names",
+    "tool_version",
     "typed",
     "is_break_glass",
     "given_by",
@@ -253,9 +269,18 @@ def may_be_granted(risk: str, consequence: str) -> bool:
     return risk != RiskLevel.CRITICAL and consequence != ConsequenceLevel.IRREVERSIBLE
 
 
+def names_given(arguments: Mapping[str, Any]) -> set[str]:
+    """The names of the arguments that say something."""
+    return {name for name, value in arguments.items() if value not in (None, "", [], {})}
+
+
 def covers(grant: Grant | Wanted, facts: Facts, warnings: Collection[str]) -> bool:
     """True if these facts are known, and as the grant describes them."""
     if not may_be_granted(facts.risk, facts.consequence):
+        return False
+    if grant.tool and grant.tool_version != facts.tool_version:
+        return False
+    if grant.names is not None and not names_given(facts.arguments) <= {*grant.names}:
         return False
     shown = grant.warnings
     if isinstance(grant, Wanted):
@@ -324,13 +349,14 @@ def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
         "confirmed_by": str(by),
         "confirmed_by_name": by.display_name[:200],
     }
-    _give(columns, lasts, second, by, via)
+    _give(columns, lasts, second, by, via, request=request.sha256)
 
 
 def _record(
     request: ChangeRequest, kind: ChangeKind, by: Principal, via: Surface, **details: Any
 ) -> None:
     subject = f"break_glass:{request.tenant}"
+    details["request"] = request.sha256
     record_change(subject, kind, tenant=request.tenant, by=by, via=via, details=details)
 
 

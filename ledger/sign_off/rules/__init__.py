@@ -13,6 +13,7 @@ from ledger.sign_off.rules.budgets import (
     period_of,
 )
 from ledger.sign_off.rules.facts import Facts, agent_in, facts_of, money_in, text_of
+from ledger.sign_off.rules.loosening import loosened
 from ledger.sign_off.rules.rules import (
     MOST_SEATS,
     Judgement,
@@ -20,7 +21,6 @@ from ledger.sign_off.rules.rules import (
     Rules,
     RulesRefused,
     Verdict,
-    loosened,
     read,
     unreadable,
     verdict_of,

@@ -17,6 +17,7 @@ from ledger.sign_off.rules.facts import Facts, money_in, number_in
 
 TIMES = "times"  # the measure of a budget that counts proposals
 MOST_BUDGETS = 3  # of one rule or grant
+LARGEST = Decimal(10) ** 15
 # Between the time that a charge is of and that of its event.
 TOLERANCE = timedelta(minutes=1)
 
@@ -45,7 +46,7 @@ class Budget(BaseModel):
     def _as_measured(cls, value: Any) -> str:
         text = str(value).strip()
         limit, measure = limit_in(text)
-        if limit <= 0 or (measure == TIMES and limit % 1):
+        if not 0 < limit <= LARGEST or limit != round(limit, 0 if measure == TIMES else 6):
             raise ValueError(f"{text!r} is no budget: “500 EUR”, or a number of times")
         return text
 

@@ -39,6 +39,7 @@ class Facts:
     amount: Decimal | None = None
     currency: str = ""
     is_planned: bool = True
+    tool_version: str = ""  # of one that is not Python; no rule compares it
 
 
 def facts_of(row: Any) -> Facts:
@@ -51,6 +52,7 @@ def facts_of(row: Any) -> Facts:
         arguments=row.arguments,
         amount=row.amount,
         currency=row.currency,
+        tool_version=row.tool_version or "",
     )
 
 

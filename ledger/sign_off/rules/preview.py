@@ -27,6 +27,7 @@ MOST_CHANGED = 100  # that are named
 COLUMNS = (
     "id",
     "tool",
+    "tool_version",
     "proposed_by",
     "risk_level",
     "consequence_level",

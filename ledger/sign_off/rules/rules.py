@@ -6,7 +6,7 @@ the contract in place of the contract's own terms; every other rule only tighten
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Annotated, Any
@@ -86,6 +86,13 @@ class Then(_Strict):
     note: bool = False
     budgets: Annotated[list[Budget], Field(max_length=MOST_BUDGETS)] = []
 
+    @field_validator("budgets")
+    @classmethod
+    def _are_of_different_kinds(cls, budgets: list[Budget]) -> list[Budget]:
+        if len({(budget.measure, budget.per) for budget in budgets}) < len(budgets):
+            raise ValueError("of two budgets for the same time, one counts money and one proposals")
+        return budgets
+
     @property
     def terms(self) -> Terms:
         seats = self.seats or ({"approvers": 1} if self.verdict == Verdict.ASK else {})
@@ -139,6 +146,11 @@ class Rule(_Strict):
     @property
     def passes(self) -> bool:
         return self.then.verdict == Verdict.PASS
+
+    def named(self, fact: str) -> frozenset[str] | None:
+        """The tools, or agents, that it is about; ``None``: any."""
+        compared = self.when.get(fact)
+        return None if compared is None or compared.is_ is None else frozenset(compared.is_)
 
     @property
     def budget_owner(self) -> str:
@@ -317,9 +329,6 @@ def _check(rule: Rule) -> None:
         raise ValueError("what is denied asks for nothing")
     if rule.then.budgets and not rule.passes:
         raise ValueError("a budget says how much may pass; what is asked for needs none")
-    kinds = [(budget.measure, budget.per) for budget in rule.then.budgets]
-    if len(set(kinds)) < len(kinds):
-        raise ValueError("of two budgets for the same time, one counts money and one proposals")
     if SUPERVISORS in rule.then.seats:
         raise ValueError("seats are of people; contracts alone let supervisors sign")
     if rule.then.widen is not None:
@@ -337,14 +346,9 @@ def _check(rule: Rule) -> None:
 
 def _compiled(place: int, rule: Rule) -> _Compiled:
     terms, tests = rule.then.terms, tuple(rule.tests())
-    names = _named(rule, "tool"), _named(rule, "agent")
+    names = rule.named("tool"), rule.named("agent")
     budgets, owner = tuple(rule.then.budgets), rule.budget_owner
     return _Compiled(place, rule.passes, terms, tests, *names, budgets, owner)
-
-
-def _named(rule: Rule, fact: str) -> frozenset[str] | None:
-    compared = rule.when.get(fact)
-    return None if compared is None or compared.is_ is None else frozenset(compared.is_)
 
 
 def verdict_of(terms: Terms) -> Verdict:
@@ -356,44 +360,3 @@ def verdict_of(terms: Terms) -> Verdict:
 def digest_of(rules: Iterable[Rule]) -> str:
     """SHA-256 of the rules as canonical JSON."""
     return seals.digest_of([rule.as_json() for rule in rules])
-
-
-def loosened(before: Sequence[Rule], after: Sequence[Rule]) -> list[str]:
-    """The rules by which fewer or others may sign: ``+3`` lets pass, ``-2`` asks no more.
-
-    What tightens is loosened unless a rule with the same conditions, or with fewer of them, asks
-    for at least as much.
-    """
-    passing = [rule for rule in before if rule.passes]
-    new = [
-        f"+{place}"
-        for place, rule in enumerate(after, 1)
-        if rule.passes and not any(_lets_no_more_pass(rule, other) for other in passing)
-    ]
-    asking = [rule for rule in after if not rule.passes]
-    gone = [
-        f"-{place}"
-        for place, rule in enumerate(before, 1)
-        if not rule.passes and not any(_replaces(other, rule) for other in asking)
-    ]
-    return [*new, *gone]
-
-
-def _lets_no_more_pass(rule: Rule, other: Rule) -> bool:
-    """True if what it lets pass, the other one did, too. A budget of other conditions is new."""
-    budgets, others = rule.then.budgets, other.then.budgets
-    if others and rule.when != other.when:
-        return False
-    is_kept = all(any(each.covers(budget) for each in budgets) for budget in others)
-    return is_kept and _is_within(rule.when, other.when)
-
-
-def _replaces(other: Rule, rule: Rule) -> bool:
-    widens_less = not other.then.widen or other.when == rule.when  # by what is not known
-    is_as_strict = other.then.terms.covers(rule.then.terms)
-    return widens_less and is_as_strict and _is_within(rule.when, other.when)
-
-
-def _is_within(inner: Mapping[str, Comparison], outer: Mapping[str, Comparison]) -> bool:
-    """True if all that the inner conditions match, the outer ones match as well."""
-    return all(inner.get(fact) == compared for fact, compared in outer.items())

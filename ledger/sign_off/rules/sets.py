@@ -25,13 +25,13 @@ from ledger.models import IN_WORK, ChangeRequest, Event, RuleSet, RuleSetState, 
 from ledger.principals import Principal, Surface
 from ledger.sign_off.rules.budgets import Charge, are_taken, charges_for
 from ledger.sign_off.rules.facts import Facts
+from ledger.sign_off.rules.loosening import loosened
 from ledger.sign_off.rules.rules import (
     Judgement,
     Rule,
     Rules,
     RulesRefused,
     digest_of,
-    loosened,
     read,
     unreadable,
 )

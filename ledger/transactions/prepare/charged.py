@@ -4,16 +4,18 @@ given in advance: one database transaction, so that a crash leaves all of it or 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from itertools import product
 from typing import Any
 
+from django.db import OperationalError
 from django.db.transaction import atomic
 
 from ledger.contracts import RequiredApprover
 from ledger.errors import LedgerError
-from ledger.models import Grant, TransactionRow, Verdict
+from ledger.foundation.postgres import is_locked
+from ledger.models import Decision, Grant, TransactionRow, Verdict
 from ledger.principals import Principal, Surface
 from ledger.sign_off import grants
 from ledger.sign_off.rules import Charge, Facts, Judgement, charges_for, charges_of
@@ -63,12 +65,22 @@ def insert_charged(
                 _sign_in_advance(new.row, facts, created_at, admission.zone)
     except _NotInserted:
         return None
-    except grants.Full as full:
-        assert judgement is not None
-        number = next(n for n, of_rule in charges.items() if full.charge in of_rule)
-        asked = replace(judgement.with_full(number), charges=())
+    except (grants.Full, OperationalError) as failure:
+        if judgement is None or not charges or not _is_full(failure):
+            raise
+        full = [
+            number
+            for number, of_rule in charges.items()
+            if not isinstance(failure, grants.Full) or failure.charge in of_rule
+        ]
+        asked = replace(judgement.with_full(*full), charges=())
         return insert_charged(request, planned, asked, admission, created_at, draft, insert)
     return new
+
+
+def _is_full(failure: Exception) -> bool:
+    """True also where somebody else has the budget, and hangs: people are asked."""
+    return isinstance(failure, grants.Full) or is_locked(failure)
 
 
 def _sign_in_advance(row: TransactionRow, facts: Facts, now: datetime, zone: str) -> None:
@@ -76,22 +88,30 @@ def _sign_in_advance(row: TransactionRow, facts: Facts, now: datetime, zone: str
     if row.evidence:
         return  # nobody has seen it
     for grant in grants.covering(row.tenant, row.proposed_by, facts, row.warnings):
-        with suppress(LedgerError, grants.Full), atomic():
-            if _signed_by(grant, row, facts, now, zone):
-                return
+        try:
+            with atomic():
+                if _signed_by(grant, row, facts, now, zone):
+                    return
+        except LedgerError:
+            continue
+        except (grants.Full, OperationalError) as failure:
+            if not _is_full(failure):
+                raise
 
 
 def _signed_by(grant: Grant, row: TransactionRow, facts: Facts, now: datetime, zone: str) -> bool:
     """True if it is signed off with this grant. Raises ``LedgerError, grants.Full``."""
-    if grants.locked(grant.pk) is None:
+    voters = set(Decision.objects.filter(transaction=row.id).values_list("principal", flat=True))
+    signers = [signer for signer in grant.signers if signer[0] not in voters]
+    if not signers or grants.locked(grant.pk) is None:
         return False
+    for check, (principal, _name) in product(grants.CHECKS, grant.signers):
+        check(grant, principal, row)
     owner, limits = grants.owner_of(grant), grants.budgets_of(grant)
     charges = charges_for(owner, limits, facts, now, zone) or []
     grants.take(row.tenant, row.id, charges)
     says: dict[str, Any] = {"grant": grant.pk, "charges": [each.as_json() for each in charges]}
-    for principal, name in grant.signers:
-        for check in grants.CHECKS:
-            check(grant, principal, row)
+    for principal, name in signers:
         signed = decide(
             row.id,
             Verdict.APPROVE,

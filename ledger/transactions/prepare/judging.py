@@ -26,6 +26,7 @@ def facts_known(request: Request, planned: Planned) -> Facts:
         arguments=planned.arguments,
         amount=planned.amount,
         currency=planned.currency,
+        tool_version=request.tool.version or "",
     )
 
 
