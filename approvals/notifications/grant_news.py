@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 from approvals.desk import SIGNERS, signed_by, uses_of
 from approvals.models import Membership, Role
 from approvals.notifications.texts import Words, shortened
-from approvals.presentation import in_words, to_the_minute
+from approvals.presentation import grant_in_words, to_the_minute
 from ledger.events import ChangeKind
 from ledger.models import Decision, Event, Grant
 from ledger.principals import Principal
@@ -85,5 +85,5 @@ def _title(event: Event, grant: Grant) -> str:
 
 
 def _body(grant: Grant) -> str:
-    sentence = in_words(grants.sentence_of(grant))
+    sentence = grant_in_words(grant)
     return f"{sentence}. {grant.why}" if grant.why else sentence

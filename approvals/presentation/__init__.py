@@ -11,7 +11,12 @@ from approvals.presentation.amounts import (
 from approvals.presentation.decided import decided_in_words, kind_in_words
 from approvals.presentation.details import Detail, Value, details_of
 from approvals.presentation.evidence import Piece, folded_piece, names_of_pdfs, pieces_of
-from approvals.presentation.grants import argument_label, grant_in_words, standing_address
+from approvals.presentation.grants import (
+    agent_names,
+    argument_label,
+    grant_in_words,
+    standing_address,
+)
 from approvals.presentation.script_texts import texts_for_scripts
 from approvals.presentation.sentences import (
     in_words,
@@ -44,6 +49,7 @@ __all__ = [
     "Detail",
     "Piece",
     "Value",
+    "agent_names",
     "amount_in_short",
     "amount_written",
     "argument_label",

@@ -14,6 +14,7 @@ def texts_for_scripts() -> dict[str, str]:
         "time_is_up": _("time is up"),
         "minutes_left": _("{minutes} left"),  # 3:07
         "hours_left": _("{hours} h {minutes} left"),
+        "days_left": _("{days} d {hours} h left"),
         "just_now": _("just now"),
         "minutes_ago": _("{count} min ago"),
         "hours_ago": _("{count} h ago"),

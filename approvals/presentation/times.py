@@ -74,13 +74,16 @@ def exact(at: datetime) -> str:
 
 
 def left(span: timedelta) -> str:
-    """``13:31 left``; hours and minutes if it is more than an hour."""
+    """``13:31 left``; hours and minutes from an hour on, days and hours from two days on."""
     seconds = int(span.total_seconds())
     if seconds <= 0:
         return _("time is up")
     if seconds < 3600:
         minutes = f"{seconds // 60}:{seconds % 60:02d}"
         return _("{minutes} left").format(minutes=minutes)
+    if seconds >= 172_800:
+        days, hours = divmod(seconds // 3600, 24)
+        return _("{days} d {hours} h left").format(days=days, hours=hours)
     minutes = f"{seconds % 3600 // 60:02d}"
     return _("{hours} h {minutes} left").format(hours=seconds // 3600, minutes=minutes)
 

@@ -44,8 +44,9 @@ function left(milliseconds) {
   const seconds = Math.floor(milliseconds / 1000), minutes = Math.floor(seconds / 60);
   if (seconds < 0) return word("time_is_up");
   if (seconds < 3600) return word("minutes_left", { minutes: countdown(milliseconds) });
-  const rest = String(minutes % 60).padStart(2, "0");
-  return word("hours_left", { hours: Math.floor(minutes / 60), minutes: rest });
+  const rest = String(minutes % 60).padStart(2, "0"), hours = Math.floor(minutes / 60);
+  if (hours >= 48) return word("days_left", { days: Math.floor(hours / 24), hours: hours % 24 });
+  return word("hours_left", { hours, minutes: rest });
 }
 
 function ago(milliseconds) {

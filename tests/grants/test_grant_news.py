@@ -78,7 +78,7 @@ def test_whoever_gave_it_is_told_that_a_colleague_ended_it(server, alice_user, a
 
     (letter,) = server.letters
     assert letter["Subject"] == "Your grant ended: it signed 0"
-    assert "refund, by helpdesk, of at most 50 EUR" in text_of(letter)
+    assert "Refund by helpdesk, up to 10 times, at most €50.00 each" in text_of(letter)
 
 
 def test_nobody_is_told_of_a_grant_that_is_given(server, alice_user, bob_user, allowed):

@@ -56,7 +56,7 @@ def test_a_grant_is_shown_with_its_bars_and_uses(as_bob, allowed, refund):
     answer = as_bob.get(PAGE)
     page = text_of(answer)
 
-    assert "refund, by helpdesk, of at most 50 EUR: up to 500 EUR in all and 10 times" in page
+    assert "Refund by helpdesk, up to 10 times, at most €50.00 each, €500.00 in all" in page
     assert "€70.50 of €500" in page
     assert "2 of 10 times" in page
     assert "Signed 2, €70.50" in page
@@ -67,8 +67,11 @@ def test_a_grant_that_is_over_by_a_late_receipt_says_so(as_alice, allowed, refun
     allowed()
     refund("40")
     Budget.objects.filter(measure="EUR").update(used=Decimal(520))
+    Budget.objects.filter(measure="times").update(used=10)
 
-    assert "€20 over: a receipt came late" in text_of(as_alice.get(PAGE))
+    page = text_of(as_alice.get(PAGE))
+    assert "€20 over: a receipt came late" in page
+    assert "10 of 10 times · used up" in page
 
 
 def test_only_the_first_uses_are_shown_until_all_are_asked_for(as_alice, allowed, refund):
@@ -169,7 +172,9 @@ def test_an_operator_asks_and_a_second_one_confirms(as_olga, as_otto, acme, help
 
     asked = ChangeRequest.objects.get()
     page = text_of(as_otto.get(f"/changes/{asked.pk}/"))
-    assert "asks to break the glass for 2 hours: everything, by helpdesk: up to 3 times in" in page
+    assert (
+        "asks to break the glass for 2 hours: everything by Helpdesk agent, up to 3 times." in page
+    )
     assert "says why: The provider is down." in page
     assert "Two operators sign in place of every group" in page
     assert "asks to break the glass" in text_of(as_otto.get("/"))

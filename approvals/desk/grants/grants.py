@@ -226,6 +226,10 @@ class Bar:
         return " ".join(filter(None, [words.format(used=used, most=most), self._when()]))
 
     @property
+    def is_full(self) -> bool:
+        return self.used >= self.budget.limit
+
+    @property
     def over(self) -> str:
         """The part that is beyond its limit, if any."""
         beyond = self.used - self.budget.limit

@@ -17,6 +17,7 @@ from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods
 
@@ -38,6 +39,7 @@ from approvals.presentation import (
     grant_in_words,
     labels,
     refusal_and_hint,
+    standing_address,
 )
 from approvals.presentation.labels import first_large, read
 from approvals.web.forms import ApproveForm
@@ -47,7 +49,7 @@ from approvals.web.sign_in.authentication import person_of
 from ledger import contracts
 from ledger.contracts import RiskLevel
 from ledger.errors import LedgerError
-from ledger.models import Transaction
+from ledger.models import Grant, Transaction
 from ledger.sign_off import grants
 from ledger.sign_off.rules import Per, text_of
 from ledger.states import Ending
@@ -72,7 +74,7 @@ class AllowForm(forms.Form):
         widget=forms.DateTimeInput(attrs={"type": "datetime-local"}),
     )
     each = forms.DecimalField(
-        label=gettext_lazy("At most each"),
+        label=gettext_lazy("At most each time"),
         min_value=0,
         max_digits=18,
         decimal_places=4,
@@ -80,7 +82,7 @@ class AllowForm(forms.Form):
         widget=forms.TextInput(attrs=_NUMBER),
     )
     in_all = forms.DecimalField(
-        label=gettext_lazy("Together"),
+        label=gettext_lazy("At most in all"),
         min_value=0,
         max_digits=18,
         decimal_places=4,
@@ -152,7 +154,7 @@ class AllowForm(forms.Form):
             if at is None or not self.now < at <= latest:
                 self.add_error("until", _("Choose a time within the next 30 days."))
         if not self.errors and "each" in given and given["in_all"] < given["each"]:
-            self.add_error("in_all", _("Together it is at least as much as each."))
+            self.add_error("in_all", _("In all it is at least as much as each time."))
         if not self.errors:
             try:
                 grants.rule_of(self.wanted())
@@ -187,6 +189,9 @@ class AllowForm(forms.Form):
         match self.cleaned_data["lasts"]:
             case "five":
                 return time_until(self._at_five)
+            case "today":
+                end_of_today = self.now.replace(hour=23, minute=59, second=0, microsecond=0)
+                return max(time_until(end_of_today), timedelta(minutes=1))
             case "at":
                 return time_until(self.cleaned_data["until"])
             case lasts:
@@ -194,11 +199,8 @@ class AllowForm(forms.Form):
 
     def in_words(self) -> str:
         wanted, row = self.wanted(), self.row
-        any_of = [
-            name
-            for name in row.arguments
-            if name not in self.cleaned_data["fixed"] and not _is_amount(row, name)
-        ]
+        free = grants.names_given(row.arguments) - {*self.cleaned_data["fixed"]}
+        any_of = [name for name in row.arguments if name in free and not _is_amount(row, name)]
         return grant_in_words(wanted, row.proposed_by_name, self.now + wanted.lasts, any_of)
 
 
@@ -238,11 +240,13 @@ def _is_like(arguments: dict[str, Any], row: Transaction, name: str) -> bool:
 
 
 def _is_amount(row: Transaction, name: str) -> bool:
-    """True for the argument that is called the amount and is it: it has bounds of its own."""
-    if name not in AMOUNTS or row.amount is None:
+    """True for the argument that is called the amount, or its currency, and is it: they have bounds
+    of their own."""
+    if row.amount is None or name not in {"currency", *AMOUNTS}:
         return False
+    value = row.arguments[name]
     try:
-        return Decimal(str(row.arguments[name])) == row.amount
+        return value == row.currency if name == "currency" else Decimal(str(value)) == row.amount
     except InvalidOperation:
         return False
 
@@ -267,22 +271,24 @@ def allow_page(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
         status = 422 if form.errors else 200
         return render(request, "desk/allow.html", _context(request, row, form), status=status)
     try:
-        _allow(request, row, form)
+        grant = _allow(request, row, form)
     except LedgerError as refusal:
         row = with_history(request, transaction_id)
         problem = who_was_faster(refusal, timezone.now()) or refusal_and_hint(refusal)
         context = _context(request, row, form) | {"problem": problem}
         return render(request, "desk/allow.html", context, status=refusal.status)
-    messages.success(request, _("Signed in advance: {what}.").format(what=form.in_words()))
+    sentence = _("Signed in advance: {what}.").format(what=form.in_words())
+    see = format_html('<a href="{}">{}</a>', standing_address(grant.pk), _("See it, or end it"))
+    messages.success(request, format_html("{} {}", sentence, see))
     return redirect("desk:transaction", transaction_id)
 
 
-def _allow(request: HttpRequest, row: Transaction, form: AllowForm) -> None:
+def _allow(request: HttpRequest, row: Transaction, form: AllowForm) -> Grant:
     """Raises ``LedgerError``."""
     given = ApproveForm(request.POST)
     given.is_valid()
     shown = {name: given.cleaned_data.get(name, "") for name in ("digest", "shown", "typed")}
-    allow(person_of(request), row.pk, form.wanted(), **shown)
+    return allow(person_of(request), row.pk, form.wanted(), **shown)
 
 
 def _context(request: HttpRequest, row: Transaction, form: AllowForm) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods
 
 from approvals.models import Role
 from approvals.people import principal_of
-from approvals.presentation import in_words, refusal_in_words
+from approvals.presentation import grant_in_words, in_words, refusal_in_words
 from approvals.presentation.labels import title_of
 from approvals.web.forms import ReasonField, amount_field
 from approvals.web.record.pending import Pending, show, strong
@@ -71,7 +71,7 @@ class BreakGlassForm(forms.Form):
         fields: Any = self.fields
         several = len(tenants) > 1
         agents = Agent.objects.filter(tenant__in=tenants, is_active=True).order_by("name", "pk")
-        fields["agent"].choices = [
+        fields["agent"].choices = [("", _("Choose an agent"))] + [
             (str(agent.principal), f"{agent.name} · {agent.tenant_id}" if several else agent.name)
             for agent in agents.select_related("tenant")
         ]
@@ -142,7 +142,7 @@ def _sentence(request: ChangeRequest, grant: Grant) -> SafeString:
         _("{asker} asks to break the glass for {time}: {what}."),
         asker=strong(request.asked_by_name),
         time=in_words(sentences.length(int(request.after["seconds"]))),
-        what=in_words(grants.sentence_of(grant)),
+        what=grant_in_words(grant),
     )
 
 

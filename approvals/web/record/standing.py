@@ -21,7 +21,13 @@ from approvals.desk import SIGNERS, Bar, Signed, bars_of, signed_by, suggestions
 from approvals.desk.grants import Suggestion
 from approvals.models import Role
 from approvals.people import principal_of
-from approvals.presentation import in_words, refusal_in_words, to_the_minute
+from approvals.presentation import (
+    agent_names,
+    grant_in_words,
+    in_words,
+    refusal_in_words,
+    to_the_minute,
+)
 from approvals.web.requests import roles_of_request
 from approvals.web.sign_in.authentication import person_of
 from ledger.errors import LedgerError
@@ -29,7 +35,7 @@ from ledger.foundation.postgres import keyset_page
 from ledger.models import Decision, Grant
 from ledger.principals import Principal, Surface
 from ledger.sign_off import grants, rules
-from ledger.sign_off.rules import RulesRefused, sentences
+from ledger.sign_off.rules import RulesRefused, agent_in, sentences
 
 PAGE = 100  # grants
 FIRST_USES, MOST_USES = 5, 500  # of each grant on the list, of one on a page of its own
@@ -126,13 +132,14 @@ def _shown(rows: Collection[Grant] | QuerySet[Grant], uses: int) -> list[Shown]:
     """The grants with their bars, and so many of their uses."""
     rows = list(rows)
     signed, bars, newest = signed_by(rows), _bars(rows), defaultdict(list)
+    names = agent_names({grant.tenant for grant in rows})
     place = Window(RowNumber(), partition_by=F("grant_id"), order_by=F("pk").desc())
     for use in uses_of(rows).annotate(place=place).filter(place__lte=uses) if uses else ():
         newest[use.grant_id].append(use)
     return [
         Shown(
             grant,
-            in_words(grants.sentence_of(grant)),
+            grant_in_words(grant, names.get(grant.agent, agent_in(grant.agent))),
             signed[grant.pk],
             bars[grants.owner_of(grant)],
             newest[grant.pk],

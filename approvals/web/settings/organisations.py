@@ -51,7 +51,7 @@ class TenantForm(WithLimits):
     )
     time_zone = forms.ChoiceField(
         label=gettext_lazy("Time zone of days and months"),
-        help_text=gettext_lazy("In it the budgets of rules begin anew."),
+        help_text=gettext_lazy("Budgets for each day and month begin anew at midnight there."),
     )
     demands_sender = forms.BooleanField(
         label=gettext_lazy("Requests of agents to its skills name their sender and their time"),
