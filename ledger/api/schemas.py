@@ -240,6 +240,7 @@ class DecisionOut(Schema):
     reason: str
     at: datetime
     policy: PolicyOut | None = Field(None, description="What a supervisor decided by.")
+    grant: int | None = Field(None, description="That by which somebody signed in advance.")
 
 
 class EvidenceOut(Schema):

@@ -80,6 +80,7 @@ def test_without_the_scope_there_are_no_tools(helpdesk, agent_client):
 
 
 PACE = {"name": "Acme", "fast_approvals": "5", "undo_seconds": "5", "initial-tools": ["*"]}
+PACE |= {"time_zone": "UTC", "initial-time_zone": "UTC"}
 
 
 def test_a_tenant_is_allowed_no_name_that_no_tool_has(as_olga, acme):

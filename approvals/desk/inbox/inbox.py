@@ -170,12 +170,10 @@ def matching(rows: TransactionQuerySet, filters: Filters) -> TransactionQuerySet
 
 def listed(viewer: Viewer, filters: Filters) -> TransactionQuerySet:
     """The transactions of the viewer's list, with their ranks."""
-    rows = needs_somebody(viewer.tenants)
-    if filters.tool == ONLY_QUESTIONS:
-        return rows.none()
     aside = is_aside(viewer.principal)
-    rows = rows.filter(aside if filters.aside else ~aside)
-    return matching(ranked(rows, viewer), filters)
+    rows = needs_somebody(viewer.tenants).filter(aside if filters.aside else ~aside)
+    rows = matching(ranked(rows, viewer), filters)
+    return rows.none() if filters.tool == ONLY_QUESTIONS else rows
 
 
 def questions(tenants: frozenset[str]) -> QuestionQuerySet:

@@ -9,6 +9,7 @@ from typing import Any
 from django.utils.translation import gettext_noop
 
 from approvals.presentation import in_words, to_the_minute
+from ledger.errors import LedgerError
 from ledger.events import ChangeKind
 from ledger.models import Grant
 from ledger.sign_off import grants, rules
@@ -41,11 +42,15 @@ def readable(kind: str, details: Mapping[str, Any]) -> dict[str, Any]:
 
 def _grant(details: Mapping[str, Any]) -> dict[str, Any]:
     told = {name: details.get(name, "") for name in ("agent", "tool", "when", "budgets")}
-    grant = Grant(**{**told, "when": told["when"] or {}})
+    try:
+        what = grants.sentence_of(Grant(**{**told, "when": told["when"] or {}}))
+        until = datetime.fromtimestamp(int(details["ends_at"]) / 10**6, UTC)
+    except (LedgerError, LookupError, ValueError):
+        return dict(details)
     return {
         "name": details["name"],
-        "what": in_words(grants.sentence_of(grant)),
-        "until": to_the_minute(datetime.fromtimestamp(int(details["ends_at"]) / 10**6, UTC)),
+        "what": in_words(what),
+        "until": to_the_minute(until),
         **({"break glass": True} if details.get("is_break_glass") else {}),
     }
 
