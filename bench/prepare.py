@@ -130,7 +130,7 @@ def _bare_statements(tool: str) -> list[tuple[str, list[Any]]]:
     )
     rows = [
         Transaction.objects.get(pk=answer.transaction_id),
-        Event.objects.get(transaction_id=answer.transaction_id),
+        Event.objects.get(transaction_id=answer.transaction_id, seq=1),
         IdempotencyKey.objects.get(key=key),
     ]
     return [_plain_insert(row, inserts.columns_of(type(row)), connection) for row in rows]
