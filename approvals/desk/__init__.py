@@ -10,7 +10,7 @@ from approvals.desk.brakes import (
     span_of,
     standing_for,
     stopped_among,
-    time_until,
+    time_between,
     why_stopped,
 )
 from approvals.desk.confirmations import (
@@ -111,7 +111,7 @@ __all__ = [
     "suggestions_for",
     "takes_files",
     "task_made_of",
-    "time_until",
+    "time_between",
     "undo_offered_until",
     "uses_of",
     "voters_of",

@@ -54,13 +54,13 @@ def span_of(lasts: str) -> timedelta | None:
     if lasts == "today":
         now = timezone.localtime()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        return time_until(midnight + timedelta(days=1))
+        return time_between(now, midnight + timedelta(days=1))
     return timedelta(seconds=int(lasts)) if lasts else None
 
 
-def time_until(at: datetime) -> timedelta:
-    """By the clock that knows no summer time: two times of one zone are subtracted as written."""
-    return at.astimezone(UTC) - timezone.now()
+def time_between(begin: datetime, end: datetime) -> timedelta:
+    """By a clock without summer time: Python subtracts two times of one zone as written."""
+    return end.astimezone(UTC) - begin.astimezone(UTC)
 
 
 def put_in_words(done: Put) -> str:

@@ -79,9 +79,7 @@ def test_the_day_begins_in_the_zone_of_the_organisation(activated, refund):
     verification.verify()
 
 
-def test_what_is_not_done_gives_its_part_back_and_what_is_in_doubt_does_not(
-    activated, refund, the_world, olga
-):
+def test_what_is_not_done_gives_its_part_back(activated, refund, olga):
     activated(small(A_HUNDRED_A_DAY))
     row = refund("40")
     coordinator.resolve(row.pk, outcome=Outcome.WITHDRAW, by=olga, via="web", reason="A mistake.")
@@ -90,6 +88,26 @@ def test_what_is_not_done_gives_its_part_back_and_what_is_in_doubt_does_not(
     row.refresh_from_db()
     assert (row.state, Budget.objects.get().used) == (State.ABORTED, 0)
     assert Charge.objects.get().released_at is not None
+    verification.verify()
+
+
+def test_what_is_in_doubt_keeps_its_part_until_it_is_known_that_nothing_happened(
+    activated, refund, the_world, olga
+):
+    def fail():
+        raise ConnectionError("cut")
+
+    activated(small(A_HUNDRED_A_DAY))
+    row = refund("40")
+    the_world.before = [fail]
+    execution.commit(row.pk)
+
+    row.refresh_from_db()
+    assert (row.state, Budget.objects.get().used) == (State.IN_DOUBT, 40)
+    told = {"by": olga, "via": "web", "reason": "Looked it up."}
+    coordinator.resolve(row.pk, outcome=Outcome.NOTHING_HAPPENED, **told)
+    execution.roll_back(row.pk)
+    assert Budget.objects.get().used == 0
     verification.verify()
 
 

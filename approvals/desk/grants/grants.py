@@ -21,15 +21,7 @@ from approvals.models import Role
 from approvals.people import principal_of, require_another_person, user_of
 from approvals.presentation import amount_in_short, full_display, number_written
 from ledger.errors import InvalidRequest, NotAllowed, Sentence
-from ledger.models import (
-    Budget as UsedBudget,
-    Decision,
-    Grant,
-    Tenant,
-    Transaction,
-    TransactionRow,
-    Verdict,
-)
+from ledger.models import Decision, Grant, Transaction, TransactionRow, Verdict
 from ledger.principals import Principal, Surface
 from ledger.sign_off import grants, groups
 from ledger.sign_off.rules import TIMES, Budget, Per, filled_seats, period_of
@@ -246,9 +238,8 @@ class Bar:
 
 def bars_of(tenant: str, owned: Mapping[str, Iterable[Budget]]) -> dict[str, list[Bar]]:
     """The bars of these budgets of one tenant, by their owner: a grant or a rule."""
-    zone, now = Tenant.objects.get(pk=tenant).time_zone, timezone.now()
-    rows = UsedBudget.objects.filter(tenant=tenant, owner__in=owned)
-    used = {(row.owner, row.measure, row.period): row.used for row in rows}
+    zone, now = grants.clock_of(tenant)
+    used = grants.used_of(tenant, owned)
 
     def bar_of(owner: str, budget: Budget) -> Bar:
         key = (owner, budget.measure, period_of(budget.per, now, zone))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any
@@ -26,7 +26,7 @@ from approvals.desk import (
     may_allow,
     not_filled_by,
     span_of,
-    time_until,
+    time_between,
     who_was_faster,
 )
 from approvals.models import Role
@@ -188,12 +188,12 @@ class AllowForm(forms.Form):
     def _lasts(self) -> timedelta:
         match self.cleaned_data["lasts"]:
             case "five":
-                return time_until(self._at_five)
+                return time_between(self.now, self._at_five)
             case "today":
                 end_of_today = self.now.replace(hour=23, minute=59, second=0, microsecond=0)
-                return max(time_until(end_of_today), timedelta(minutes=1))
+                return max(time_between(self.now, end_of_today), timedelta(minutes=1))
             case "at":
-                return time_until(self.cleaned_data["until"])
+                return time_between(self.now, self.cleaned_data["until"])
             case lasts:
                 return span_of(lasts) or timedelta()
 
@@ -201,7 +201,8 @@ class AllowForm(forms.Form):
         wanted, row = self.wanted(), self.row
         free = grants.names_given(row.arguments) - {*self.cleaned_data["fixed"]}
         any_of = [name for name in row.arguments if name in free and not _is_amount(row, name)]
-        return grant_in_words(wanted, row.proposed_by_name, self.now + wanted.lasts, any_of)
+        ends_at = timezone.localtime(self.now.astimezone(UTC) + wanted.lasts)
+        return grant_in_words(wanted, row.proposed_by_name, ends_at, any_of)
 
 
 def _in_words(value: Value) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.sign_off.grants.budgets import Full, take
+from ledger.sign_off.grants.budgets import Full, clock_of, take, used_of
 from ledger.sign_off.grants.foresight import (
     Past,
     Signing,
@@ -52,6 +52,7 @@ __all__ = [
     "Wanted",
     "ask_break_glass",
     "budgets_of",
+    "clock_of",
     "covering",
     "covers",
     "end",
@@ -71,6 +72,7 @@ __all__ = [
     "sentence_of",
     "signing",
     "take",
+    "used_of",
     "with_room",
     "without_room",
 ]

@@ -59,16 +59,15 @@ def take(tenant: str, transaction_id: UUID, charges: Iterable[Charge]) -> None:
                 raise Full(charge)
 
 
-def used_of(tenant: str, charges: Iterable[Charge]) -> dict[tuple[str, str, str], Decimal]:
-    """The part of the budgets of these charges that is used by now."""
-    owners = {charge.owner for charge in charges}
-    rows = Budget.objects.filter(tenant=tenant, owner__in=owners)
+def used_of(tenant: str, owners: Iterable[str]) -> dict[tuple[str, str, str], Decimal]:
+    """The parts of their budgets that are used by now: by owner, measure and period."""
+    rows = Budget.objects.filter(tenant=tenant, owner__in={*owners})
     return {(row.owner, row.measure, row.period): row.used for row in rows}
 
 
 def have_room(tenant: str, charges: Iterable[Charge]) -> bool:
     charges = list(charges)
-    used = used_of(tenant, charges)
+    used = used_of(tenant, (charge.owner for charge in charges))
     return all(used.get(each.budget, Decimal()) + each.amount <= each.most for each in charges)
 
 

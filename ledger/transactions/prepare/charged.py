@@ -92,11 +92,12 @@ def _sign_in_advance(row: TransactionRow, facts: Facts, now: datetime, zone: str
             with atomic():
                 if _signed_by(grant, row, facts, now, zone):
                     return
-        except LedgerError:
+        except (LedgerError, grants.Full):
             continue
-        except (grants.Full, OperationalError) as failure:
-            if not _is_full(failure):
+        except OperationalError as failure:
+            if not is_locked(failure):
                 raise
+            return  # somebody holds it and hangs: people are asked, after one such wait
 
 
 def _signed_by(grant: Grant, row: TransactionRow, facts: Facts, now: datetime, zone: str) -> bool:
