@@ -90,7 +90,7 @@ def test_the_link_shows_what_is_set_aside_and_until_when(as_alice, payment, a_pa
 
     assert listed(as_alice, "?aside=1") == {payment.pk}
     html = as_alice.get("/?aside=1").content.decode()
-    at = timezone.localtime(timezone.now() + timedelta(hours=1))
+    at = timezone.localtime(SetAside.objects.get().until)
     assert f"{at:%H:%M}" in html
     assert f'action="/transactions/{payment.pk}/aside/back"' in html
     assert "Set aside until" in page(as_alice, payment)
