@@ -41,6 +41,7 @@ RIGHTS = {
     # What proves the past.
     "ledger_event": EVENTS,
     "ledger_decision": DECISIONS,
+    "ledger_revision": "SELECT, INSERT, UPDATE (content)",  # a trigger lets it be emptied only
     "ledger_evidence": "SELECT, INSERT, DELETE",  # a trigger lets it be deleted after its erasure
     "ledger_checkpoint": READ,
     "ledger_cosignature": READ,

@@ -29,7 +29,9 @@ class Ending(TextChoices):
     """Ways in which a transaction ends without an effect."""
 
     REJECTED = "rejected", Sentence("rejected")
+    SENT_BACK = "sent_back", Sentence("sent back to the agent")
     EXPIRED = "expired", Sentence("expired")
+    OUTDATED = "outdated", Sentence("not true any more")
     CANCELED = "canceled", Sentence("canceled by the agent")
     HOLD_LAPSED = "hold_lapsed", Sentence("the hold lapsed")
     PERMIT_LAPSED = "permit_lapsed", Sentence("the agent did not act in time")
@@ -46,8 +48,18 @@ class Reasons:
     NOT_IN_TIME = StandardReason("not_decided_in_time", "Nobody decided in time.")
     SILENCE = StandardReason("silence", "Nobody decided in time; silence is not consent.")
     NOT_ENTERED = StandardReason("not_entered", "It was planned, and could not be entered.")
+    REPLACED_PLAN = StandardReason(
+        "replaced_plan", "Another plan has taken its place; what this one held is released."
+    )
     HOLD_LAPSED = StandardReason(
         "hold_lapsed", "What was held for it lapsed before it could be carried out."
+    )
+    PLANNED_AGAIN = StandardReason(
+        "planned_again", "It was planned again before it was carried out, and came out otherwise."
+    )
+    NOT_PLANNED_AGAIN = StandardReason(
+        "not_planned_again",
+        "Planned again before it was carried out, the tool refused it: {text}",
     )
     NO_PERMIT_REDEEMED = StandardReason(
         "no_permit_redeemed", "Its agent redeemed no permit in time."
@@ -93,11 +105,19 @@ class EventKind(TextChoices):
         "deadline_moved",
         Sentence("Put off: its clock stood still while it was stopped"),
     )
+    REVISED = "revised", Sentence("Changed")
+    PLAN_CONFIRMED = "plan_confirmed", Sentence("Planned again: it is still as it was signed off")
+    OUTDATED = "outdated", Sentence("Planned again: the tool refuses it by now")
+    ASKED = "asked", Sentence("A question to the agent")
+    ANSWERED = "answered", Sentence("The agent's answer")
+    NOTED = "noted", Sentence("A note")
+    EXTENDED = "extended", Sentence("Given more time")
     APPROVED = "approved", Sentence("Approved")
     APPROVAL_WITHDRAWN = "approval_withdrawn", Sentence("Approval withdrawn")
     TERMS_RENEWED = "terms_renewed", Sentence("Judged by the rules that are active since")
     TERMS_TIGHTENED = "terms_tightened", Sentence("The rules ask for more now: it waits again")
     REJECTED = "rejected", Sentence("Rejected")
+    SENT_BACK = "sent_back", Sentence("Sent back to the agent")
     EXPIRED = "expired", Sentence("Expired: nobody decided in time")
     CANCELED = "canceled", Sentence("Canceled by the agent")
     HANDED_OVER = "handed_over", Sentence("Handed to the agent, which carries it out itself")
@@ -185,6 +205,8 @@ ESCALATE = _move(EventKind.ESCALATED, State.PREPARED, to=State.PREPARED)
 MOVE_DEADLINE = _move(EventKind.DEADLINE_MOVED, State.PREPARED, to=None)
 APPROVE = _move(EventKind.APPROVED, State.PREPARED, to=State.APPROVED)
 REJECT = _move(EventKind.REJECTED, State.PREPARED, to=State.ROLLING_BACK)
+# A rejection with an invitation to propose it anew, otherwise.
+SEND_BACK = _move(EventKind.SENT_BACK, State.PREPARED, to=State.ROLLING_BACK)
 EXPIRE = _move(EventKind.EXPIRED, State.PREPARED, to=State.ROLLING_BACK)
 CANCEL = _move(EventKind.CANCELED, State.PREPARED, to=State.ROLLING_BACK)
 
@@ -192,6 +214,19 @@ CANCEL = _move(EventKind.CANCELED, State.PREPARED, to=State.ROLLING_BACK)
 WITHDRAW_APPROVAL = _move(
     EventKind.APPROVAL_WITHDRAWN, State.PREPARED, State.APPROVED, to=State.PREPARED
 )
+
+# Its arguments or its plan are other ones from here on: votes before it do not count any more.
+# A person corrects what waits; a worker finds what was signed off not true any more.
+REVISE = _move(EventKind.REVISED, State.PREPARED, State.APPROVED, to=State.PREPARED)
+CONFIRM_PLAN = _move(EventKind.PLAN_CONFIRMED, State.APPROVED, to=None)
+OUTDATE = _move(EventKind.OUTDATED, State.APPROVED, to=State.ROLLING_BACK)
+
+# What people and the agent say to each other meanwhile; a question, its answer and more time move
+# the deadline.
+ASK = _move(EventKind.ASKED, State.PREPARED, to=None)
+ANSWER = _move(EventKind.ANSWERED, State.PREPARED, to=None)
+EXTEND = _move(EventKind.EXTENDED, State.PREPARED, to=None)
+NOTE = _move(EventKind.NOTED, *State, to=None)
 
 # Other rules were activated before anybody began.
 RENEW_TERMS = _move(EventKind.TERMS_RENEWED, State.PREPARED, State.APPROVED, to=None)
@@ -272,13 +307,16 @@ MOVES = (
     ORDER_RETRY, DISPROVE, ABORT, SETTLE, LET_GO, LET_GO_FAILED, KEEP_RECEIPT, COMPENSATE,
     FINISH_COMPENSATION, LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED,
     SETTLEMENT_DECLINED, CONTENT_ERASED, LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW, ESCALATE,
-    RENEW_TERMS, TIGHTEN_TERMS, MOVE_DEADLINE,
+    RENEW_TERMS, TIGHTEN_TERMS, MOVE_DEADLINE, REVISE, CONFIRM_PLAN, OUTDATE, ASK, ANSWER, EXTEND,
+    NOTE, SEND_BACK,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.
 BY_KIND: dict[str, Move[State]] = {move.kind: move for move in MOVES}
 
 # Ended without any effect. A transaction in any other state holds its operation key.
 WITHOUT_EFFECT = frozenset({State.REFUSED, State.ABORTED, State.FAILED})
+# Ended with one, whatever was done about it afterwards.
+WITH_EFFECT = frozenset({State.COMMITTED, State.HANDED_OVER, State.COMPENSATING, State.COMPENSATED})
 # A worker holds a lease on these while it acts.
 AT_WORK = frozenset({State.COMMITTING, State.ROLLING_BACK, State.COMPENSATING})
 

@@ -13,6 +13,7 @@ from ledger.agents.allowances import (
     unknown,
 )
 from ledger.agents.callers import Caller, caller_with, callers_of, callers_with, note_use
+from ledger.agents.keepers import agents_of, keepers_of, keepers_of_each, sealed_keepers
 from ledger.agents.policy_documents import (
     POLICY_LABEL,
     Citation,
@@ -27,17 +28,21 @@ __all__ = [
     "Caller",
     "Citation",
     "Lists",
+    "agents_of",
     "allow",
     "caller_with",
     "callers_of",
     "callers_with",
     "covers",
     "keep_policy",
+    "keepers_of",
+    "keepers_of_each",
     "kept_policy",
     "lists_of",
     "may_propose",
     "narrowed",
     "note_use",
     "sealed_citation",
+    "sealed_keepers",
     "unknown",
 ]

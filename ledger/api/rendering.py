@@ -19,6 +19,7 @@ from ledger.proof.audit import decision_records
 from ledger.states import State
 from ledger.tools import acts_itself
 from ledger.transactions import outcome_of
+from ledger.transactions.coordinator import requests_to_agent
 
 Row = Transaction | TransactionRow
 
@@ -114,6 +115,7 @@ def _body(row: Row, decisions: Iterable[Decision]) -> dict[str, Any]:
     body["ledger_status"] = row.ledger_status.value
     body |= {name: getattr(row, name) for name in COPIED}
     body |= {name: at.isoformat() if (at := getattr(row, name)) else None for name in INSTANTS}
+    body |= requests_to_agent(row)
     body["decisions"] = [
         {
             "verdict": vote.verdict,

@@ -37,9 +37,16 @@ class ProposalIn(In):
     reason: Reason = Field("", description="Why, in the agent's own words; the approver reads it.")
     run_id: Text200 = ""
     step_id: Text200 = ""
+    replaces: UUID | None = Field(
+        None, description="The transaction that was sent back, where this follows it."
+    )
     ttl_s: Annotated[int, Field(gt=0, le=31_536_000)] | None = Field(
         None, description="Seconds to wait for sign-off; the contract's own when absent."
     )
+
+
+class AnswerIn(In):
+    text: str = Field(min_length=1, max_length=2000, description="People read it.")
 
 
 class CancelIn(In):
@@ -251,6 +258,22 @@ class EvidenceOut(Schema):
     sha256: str = Field(description="Of the content, which agents are not given.")
 
 
+class ChangeOut(Schema):
+    """One value that people or the tool changed since it was proposed."""
+
+    path: str = Field(examples=["arguments.amount"])
+    before: JsonValue = Field(alias="from")
+    after: JsonValue = Field(alias="to")
+
+
+class SaidOut(Schema):
+    """What somebody who decides said to the agent."""
+
+    text: str
+    by: str
+    at: datetime
+
+
 class TransactionOut(TokenOfIntent):
     """One transaction, as it is now."""
 
@@ -283,6 +306,14 @@ class TransactionOut(TokenOfIntent):
     ending_reason: str
     compensation_receipt: str
     decisions: list[DecisionOut]
+    revision: int = Field(description="Votes count for the last one alone.")
+    changed: list[ChangeOut] = Field(description="What is different from what was proposed.")
+    question: SaidOut | None = Field(description="Waits for an answer: POST …/answer.")
+    change_request: SaidOut | None = Field(
+        description="Why it was sent back. Propose it anew, with its id as `replaces`."
+    )
+    replaces: UUID | None = Field(description="What was sent back, and this is proposed for.")
+    replaced_by: UUID | None = Field(description="The last proposal that replaces it.")
 
 
 class TransactionPage(Schema):

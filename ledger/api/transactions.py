@@ -29,6 +29,7 @@ from ledger.api.rendering import (
     versioned,
 )
 from ledger.api.schemas import (
+    AnswerIn,
     ApproveIn,
     CancelByKeyIn,
     CanceledKey,
@@ -86,6 +87,7 @@ def prepare(
             run_id=body.run_id,
             step_id=body.step_id,
             traceparent=trace_of(traceparent),
+            replaces=body.replaces,
             ttl=None if body.ttl_s is None else timedelta(seconds=body.ttl_s),
         ),
         by=caller.principal,
@@ -215,6 +217,15 @@ def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpRe
     row = coordinator.cancel(
         transaction_id, by=caller.principal, via=Surface.REST, reason=body.reason
     )
+    return rendered(row)
+
+
+@router.post("/{uuid:transaction_id}/answer", operation_id="answerQuestion", response=DECIDED)
+def answer(request: HttpRequest, transaction_id: UUID, body: AnswerIn) -> HttpResponse:
+    """Answer the question that somebody who decides has asked about it."""
+    caller = caller_of(request, Scope.PROPOSE)
+    visible(caller, transaction_id)
+    row = coordinator.answer(transaction_id, by=caller.principal, via=Surface.REST, text=body.text)
     return rendered(row)
 
 

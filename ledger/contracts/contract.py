@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -109,6 +109,13 @@ class Contract:
     remind: timedelta | None = None
     # The argument that says whom or what it concerns: approvers are told how often that was lately.
     subject: str = ""
+    # The arguments that an approver may correct; ``None``: all that do not identify the operation.
+    editable: Sequence[str] | None = field(default=None, metadata=_INTERNAL)
+    # How old a plan may be when it is carried out; an older one is planned again first.
+    plan_max_age: timedelta | None = None
+    # Templates of what it changes, as "payment:{payment_id}": once another transaction took effect
+    # on one of these, it is planned again before it is carried out.
+    touches: Sequence[str] = field(default=(), metadata=_INTERNAL)
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a level that does not exist."""
@@ -141,6 +148,16 @@ class Contract:
     def operation_key_for(self, tenant: str, arguments: Mapping[str, Any]) -> str:
         """Values are percent-encoded, so that two operations cannot get the same key."""
         return _filled_in(self.operation_key, tenant, arguments)
+
+    def editable_among(self, names: Iterable[str]) -> list[str]:
+        """Those of these arguments that an approver may correct."""
+        named = set(key_fields(self.operation_key))
+        wanted = names if self.editable is None else self.editable
+        return [name for name in names if name in wanted and name not in named]
+
+    def touched_by(self, tenant: str, arguments: Mapping[str, Any]) -> list[str]:
+        """What a call with these arguments changes, each percent-encoded as operation keys are."""
+        return [_filled_in(template, tenant, arguments) for template in self.touches]
 
     def compensation_of(self, arguments: Mapping[str, Any], money: str) -> str:
         """Effect of the compensation; empty if it does not say, or an argument is missing."""

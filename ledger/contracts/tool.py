@@ -20,7 +20,7 @@ R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
 # The functions of a tool: "execute" is the declared one, the others are its companions.
-Role = Literal["execute", "plan", "rollback", "compensate", "find_receipt"]
+Role = Literal["execute", "plan", "replan", "still_valid", "rollback", "compensate", "find_receipt"]
 
 
 class Tool(Generic[P, R]):
@@ -49,6 +49,18 @@ class Tool(Generic[P, R]):
     def plan(self, companion: F) -> F:
         """Returns the ``Plan``, and may hold what it needs; changes nothing else."""
         return self._attach("plan", companion)
+
+    def replan(self, companion: F) -> F:
+        """Plans once more, while ``context.held`` is held, and leaves that as it is.
+
+        Returns a ``Plan`` that holds what it needs beside it, or the same. Whichever of the two is
+        not used in the end, ``rollback`` is called for, with it in ``context.held``.
+        """
+        return self._attach("replan", companion)
+
+    def still_valid(self, companion: F) -> F:
+        """True while the plan is still true; asked before what was signed off is carried out."""
+        return self._attach("still_valid", companion)
 
     def rollback(self, companion: F) -> F:
         """Releases what ``plan`` held. Succeeds when there is nothing to release."""
@@ -111,12 +123,27 @@ class Tool(Generic[P, R]):
         declared = inspect.signature(function).parameters
         return function(**{name: available[name] for name in declared if name in available})
 
-    def make_plan(self, arguments: BaseModel, context: Context) -> Plan:
-        """The plan of the tool's owner, or a plain one. Raises ``PlanRefused``."""
-        if not self.has("plan"):
+    @property
+    def can_plan_again(self) -> bool:
+        """False where a second plan would hold something twice."""
+        return self.has("replan") or not self.has("rollback")
+
+    @property
+    def has_to_look_again(self) -> bool:
+        """True if what was signed off has to be found still true before it is carried out."""
+        contract = self.contract
+        return bool(contract.plan_max_age or contract.touches or self.has("still_valid"))
+
+    def make_plan(self, arguments: BaseModel, context: Context, *, again: bool = False) -> Plan:
+        """The plan of the tool's owner, or a plain one. Raises ``PlanRefused``.
+
+        ``again``: there is one already, and ``context.held`` is what it holds.
+        """
+        role: Role = "replan" if again and self.has("replan") else "plan"
+        if not self.has(role):
             return self.plain_plan(arguments)
         try:
-            plan: Plan = self.run("plan", arguments, context)
+            plan: Plan = self.run(role, arguments, context)
         except NothingHappened as refusal:
             raise PlanRefused(str(refusal)) from refusal
         return plan.checked()

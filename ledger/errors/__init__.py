@@ -99,6 +99,12 @@ class DigestMismatch(NotPossible):
     )
 
 
+class Revised(NotPossible):
+    code = "revised"
+    title = Sentence("Somebody has changed it meanwhile")
+    hint = Sentence("Nothing was decided. Look at what is different, and decide on that.")
+
+
 class Expired(NotPossible):
     code = "expired"
     title = Sentence("The time to live is over")

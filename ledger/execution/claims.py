@@ -62,7 +62,7 @@ def _claim(lease_s: float, deployed: tuple[str, ...]) -> CompiledMove:
     hold_lasts = Q(hold_expires_at=None) | Q(hold_expires_at__gt=Now())
     for_workers = Transaction.objects.deployed_here().for_workers()
     possible = for_workers.without_late_receipt_of_operation().past_not_before()
-    possible = possible.judged_by_active_rules()
+    possible = possible.judged_by_active_rules().still_true()
     claimable = possible.filter(hold_lasts, may_begin(), pk=of_each("id"))
     return compile_move(claimable, states.CLAIM, work=new_lease())
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from ledger.execution.accepted import ask_again
 from ledger.execution.claims import claim, run
 from ledger.execution.doubt import inquire
+from ledger.transactions.requests import second_looks
 
 
 def commit(transaction_id: UUID) -> None:
@@ -15,6 +16,8 @@ def commit(transaction_id: UUID) -> None:
     Does nothing when the transaction is done, claimed by another worker or withdrawn.
     """
     lease = claim(transaction_id)
+    if lease is None and second_looks.look_again(transaction_id):
+        lease = claim(transaction_id)
     if lease is not None:
         run(lease)
     elif not ask_again(transaction_id):

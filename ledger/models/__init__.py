@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from ledger.models.agents import Agent, AgentToken, Owner, Scope, Tenant
 from ledger.models.decisions import (
+    REFUSALS,
     Agreement,
     Decision,
     Evidence,
     PolicyDocument,
     Review,
     ReviewVerdict,
+    Revision,
     Verdict,
     contents_of,
     paragraphs_of,
@@ -75,6 +77,7 @@ __all__ = [
     "IN_WORK",
     "LIVE_GRANT_SQL",
     "NEEDS_A_LOOK",
+    "REFUSALS",
     "STANDING_SQL",
     "Agent",
     "AgentToken",
@@ -108,6 +111,7 @@ __all__ = [
     "RequestState",
     "Review",
     "ReviewVerdict",
+    "Revision",
     "RuleSet",
     "RuleSetState",
     "Scope",

@@ -23,6 +23,7 @@ class Evidence(models.Model):
     """
 
     transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="+")
+    revision = models.PositiveSmallIntegerField(default=1, db_default=1)
     number = models.PositiveSmallIntegerField(help_text="From 1, as the plan had them.")
     content = models.BinaryField()
 
@@ -30,7 +31,7 @@ class Evidence(models.Model):
         verbose_name_plural = "evidence"
         constraints = [
             models.UniqueConstraint(
-                fields=["transaction", "number"], name="ledger_evidence_numbered_once"
+                fields=["transaction", "revision", "number"], name="ledger_evidence_numbered_once"
             )
         ]
 
@@ -45,7 +46,8 @@ def contents_of(row: Any) -> list[bytes | None]:
     """
     if not row.evidence:
         return []
-    stored = Evidence.objects.filter(transaction=row.pk).values_list("number", "content")
+    rows = Evidence.objects.filter(transaction=row.pk, revision=row.revision)
+    stored = rows.values_list("number", "content")
     contents = {number: bytes(content) for number, content in stored}
     return [
         content
@@ -56,10 +58,33 @@ def contents_of(row: Any) -> list[bytes | None]:
     ]
 
 
+class Revision(models.Model):
+    """What a transaction was until another revision replaced it. Its events seal the digest."""
+
+    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="revisions")
+    number = models.PositiveSmallIntegerField(help_text="From 1.")
+    content = models.JSONField(help_text="Its columns of the intent; empty once it is erased.")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["transaction", "number"], name="ledger_revision_numbered_once"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"revision {self.number} of {self.transaction_id}"
+
+
 class Verdict(models.TextChoices):
     APPROVE = "approve", "approved"
     REJECT = "reject", "rejected"
+    SEND_BACK = "send_back", "sent back"
     PASS_ON = "pass_on", "passed on to people"
+
+
+# They end it without an effect, fill no seat, and need a reason.
+REFUSALS = frozenset({Verdict.REJECT, Verdict.SEND_BACK})
 
 
 class CountingDecisions(models.Manager["Decision"]):

@@ -6,10 +6,11 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import Exists, F, OuterRef, Q, Value
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from ledger import seals
 from ledger.contracts import tools
@@ -23,6 +24,7 @@ from ledger.states import (
     FINAL,
     LEDGER_STATUS,
     OPEN,
+    WITH_EFFECT,
     WITHOUT_EFFECT,
     Ending,
     LedgerStatus,
@@ -82,6 +84,30 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
 
     def judged_by_other_rules(self) -> TransactionQuerySet:
         return self.filter(Exists(tenants_with_other_rules()))
+
+    def still_true(self) -> TransactionQuerySet:
+        """Those whose plan is young enough, and on whose resources nothing else took effect."""
+        is_young = Q(true_until=None) | Q(true_until__gt=Now())
+        return self.filter(is_young, Q(touches=None) | ~Exists(self._took_effect()))
+
+    def not_true_any_more(self) -> TransactionQuerySet:
+        """The others: they are looked at again before they are carried out."""
+        return self.filter(Q(true_until__lte=Now()) | Exists(self._took_effect()))
+
+    def touched_since(self) -> TransactionQuerySet:
+        """Those on whose resources another transaction took effect after they were planned."""
+        return self.filter(Exists(self._took_effect()))
+
+    def _took_effect(self) -> TransactionQuerySet:
+        """Other transactions on what the one of an outer query touches."""
+        planned_at = Coalesce(OuterRef("planned_at"), OuterRef("created_at"))
+        others = TransactionQuerySet(self.model).exclude(pk=OuterRef("pk"))
+        return others.filter(
+            tenant=OuterRef("tenant"),
+            touches__overlap=OuterRef("touches"),
+            state__in=sorted(WITH_EFFECT),
+            ended_at__gt=planned_at,
+        )
 
     def past_not_before(self) -> TransactionQuerySet:
         """Past the back-off, or the time to undo the approval, by the database's clock."""
@@ -187,12 +213,22 @@ class Transaction(models.Model):
         null=True, help_text="Name, media type and SHA-256 of what the approver sees besides."
     )
     intent_digest = models.CharField(max_length=64)
+    revision = models.PositiveSmallIntegerField(default=1, db_default=1)
+    touches = ArrayField(
+        models.CharField(max_length=500), null=True, help_text="As payment:pay_1042."
+    )
+    replaces = models.UUIDField(null=True, help_text="What was sent back, and is proposed anew.")
 
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     retain_until = models.DateTimeField(help_text="From then on the content is erased.")
+    asked_at = models.DateTimeField(null=True, help_text="A question waits for the agent.")
+    planned_at = models.DateTimeField(null=True, help_text="Anew; empty: when it was created.")
+    true_until = models.DateTimeField(
+        null=True, help_text="From then on it is looked at again before it is carried out."
+    )
     legal_hold_at = models.DateTimeField(null=True, help_text="An operator keeps the content.")
     content_erased_at = models.DateTimeField(null=True)
 
@@ -291,6 +327,14 @@ class Transaction(models.Model):
                 name="ledger_tx_late",
                 fields=["tenant", "operation_key"],
                 condition=~Q(late_receipt=""),
+            ),
+            # What else touches the same.
+            GinIndex(
+                name="ledger_tx_touches", fields=["touches"], condition=Q(touches__isnull=False)
+            ),
+            # The proposals that followed what was sent back.
+            models.Index(
+                name="ledger_tx_replaces", fields=["replaces"], condition=Q(replaces__isnull=False)
             ),
             models.Index(name="ledger_tx_history", fields=["tenant", "-id"]),
             # What was decided while somebody was away.

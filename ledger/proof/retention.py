@@ -30,6 +30,7 @@ from ledger.models import (
     Event,
     Evidence,
     IdempotencyKey,
+    Revision,
     Transaction,
     TransactionQuerySet,
 )
@@ -189,6 +190,7 @@ def _hold_back(row: Transaction, fault: str) -> None:
 def _erase_around(subjects: Sequence[UUID]) -> None:
     """Erase what stands in related rows: evidence, reasons, stored answers, errors."""
     Evidence.objects.filter(transaction__in=subjects).delete()
+    Revision.objects.filter(transaction__in=subjects).exclude(content={}).update(content={})
     erase_reasons(subjects)
     decisions = Decision.with_withdrawn.filter(transaction__in=subjects)
     decisions.exclude(reason="").update(reason="")

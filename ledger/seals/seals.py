@@ -79,6 +79,8 @@ PROPOSER_KEPT_BY = "proposer_kept_by"
 REQUIRED_POLICY = "required_policy"
 # In the first event of what has evidence: the SHA-256 of each; names and types are in the intent.
 EVIDENCE = "evidence"
+# In the first event of what was proposed anew after it had been sent back: which one that was.
+REPLACES = "replaces"
 # Sealed by the digest of their text, so that the seal outlives the text.
 BY_DIGEST = frozenset(EMPTY) | {"settlement"}
 _DIGEST_OF_NOTHING = hashlib.sha256(b"").hexdigest()
@@ -114,6 +116,13 @@ UNSEALED = frozenset(
         # Texts come from them where they make exactly the sealed text, and else are not believed.
         "error_source",
         "ending_reason_source",
+        # Derived from the arguments by the contract of that time, or checked against the events.
+        "touches",
+        "planned_at",
+        "true_until",
+        "asked_at",
+        "revision",
+        "replaces",
     }
 )
 
@@ -239,6 +248,7 @@ def first_details(row: Any) -> dict[str, Any]:
         **({KEEPER_MAY_SIGN: True} if row.keeper_may_sign else {}),
         **({REQUIRED_POLICY: row.required_policy} if row.required_policy else {}),
         **({EVIDENCE: [each["sha256"] for each in row.evidence]} if row.evidence else {}),
+        **({REPLACES: str(row.replaces)} if row.replaces else {}),
         "sets": {
             name: text for name, text in outcome_of(row, OUTCOME).items() if text != OUTCOME[name]
         },

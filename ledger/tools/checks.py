@@ -138,6 +138,7 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
         f"its timeout is over {LONGEST_CALL.total_seconds():g} s, and it cannot be asked again.",
         "Raise NotDoneYet from what takes longer, and attach .find_receipt.",
     )
+    yield from _of_second_looks(tool, contract, allowed)
     in_sentence = set(contracts.key_fields(contract.compensation))
     spoken = set(tool.arguments_model.model_fields) | {"money"}
     yield (
@@ -152,6 +153,37 @@ def _promises(tool: Tool[Any, Any], contract: Contract) -> Iterator[Rule]:
         "E006",
         f"it is declared {contract.consequence_level} but cannot be undone.",
         "Attach .rollback or .compensate, or set consequence_level='IRREVERSIBLE'.",
+    )
+
+
+def _of_second_looks(tool: Tool[Any, Any], contract: Contract, allowed: set[str]) -> Iterator[Rule]:
+    named = set(contracts.key_fields(contract.operation_key))
+    editable = set(contract.editable or ())
+    yield (
+        not editable <= allowed - named,
+        "E022",
+        "what may be changed in it are not arguments, or identify the operation: "
+        f"{', '.join(sorted(editable - (allowed - named)))}.",
+        "Name arguments that the operation key does not name, or leave editable out.",
+    )
+    touched = {name for each in contract.touches for name in contracts.key_fields(each)}
+    yield (
+        not touched <= allowed or not all(map(contracts.key_fields, contract.touches)),
+        "E023",
+        "what it touches names no argument, or fields that are none.",
+        'Set touches=["payment:{payment_id}"], with the names of arguments.',
+    )
+    yield (
+        tool.has_to_look_again and not tool.can_plan_again,
+        "E024",
+        "it has to be planned again before it is carried out, and its plan would hold it twice.",
+        "Attach .replan, or leave plan_max_age, touches and .still_valid out.",
+    )
+    yield (
+        contract.plan_max_age is not None and contract.plan_max_age <= timedelta(0),
+        "E025",
+        "its plan_max_age is not positive.",
+        "plan_max_age is a positive timedelta.",
     )
 
 

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
+from ledger.agents import keepers_of
 from ledger.transactions.deadlines import as_prepared, moved_by
-from ledger.transactions.keepers import keepers_of
 from ledger.transactions.outcomes import (
     BY_STATE,
     FOR_ITS_AGENT,

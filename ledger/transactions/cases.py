@@ -11,7 +11,7 @@ from uuid import UUID
 from django.db.models import OuterRef, Q, Subquery
 from django.db.models.functions import Now
 
-from ledger.agents import Citation, sealed_citation
+from ledger.agents import Citation, agents_of, keepers_of_each, sealed_citation
 from ledger.contracts import ConsequenceLevel
 from ledger.errors import EvidenceChanged, NotAllowed, Sentence
 from ledger.events.brakes import refuse_stopped
@@ -24,7 +24,6 @@ from ledger.states import State
 from ledger.tools import acts_itself, is_for_agent
 from ledger.transactions import sign_offs, votes
 from ledger.transactions.deadlines import is_put_off
-from ledger.transactions.keepers import agents_of, keepers_of_each
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ from ledger.transactions.decisions import (
     approve_all,
     approve_by_policy,
     decide,
-    renew_terms,
     withdraw,
 )
 from ledger.transactions.eligibility import Vote
@@ -39,6 +38,22 @@ from ledger.transactions.late_decisions import (
 from ledger.transactions.prepare.answers import Answer
 from ledger.transactions.prepare.prepare import is_for_batch, prepare, prepare_all
 from ledger.transactions.prepare.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
+from ledger.transactions.renewal import renew_terms
+from ledger.transactions.requests.revising import (
+    NotEditable,
+    editable_arguments,
+    revise,
+    why_not_editable,
+)
+from ledger.transactions.requests.talk import (
+    THREAD,
+    answer,
+    ask,
+    extend,
+    longest_of,
+    note,
+    requests_to_agent,
+)
 from ledger.transactions.reviews import review
 from ledger.transactions.settlements import compensate, resolve
 from ledger.transactions.transitions import FRESH, REASON_MAX, advance, check_reason
@@ -46,31 +61,43 @@ from ledger.transactions.transitions import FRESH, REASON_MAX, advance, check_re
 __all__ = [
     "PREPARE_ROUTE",
     "REASON_MAX",
+    "THREAD",
     "Answer",
+    "NotEditable",
     "Proposal",
     "Request",
     "Vote",
+    "answer",
     "approve",
     "approve_all",
     "approve_by_policy",
+    "ask",
     "cancel",
     "cancel_request",
     "check_reason",
     "checked",
     "close_request",
     "compensate",
+    "editable_arguments",
     "escalate",
     "expire",
+    "extend",
     "is_for_batch",
     "left_behind",
+    "longest_of",
+    "note",
     "pass_on",
     "prepare",
     "prepare_all",
     "reject",
     "renew_terms",
+    "requests_to_agent",
     "resolve",
     "review",
+    "revise",
+    "send_back",
     "set_going",
+    "why_not_editable",
     "withdraw_approval",
 ]
 
@@ -91,6 +118,11 @@ def approve(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:
 def reject(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:
     """Reject; the reason, which it needs, is passed on to the agent. Raises as ``approve`` does."""
     return decide(transaction_id, Verdict.REJECT, **vote)
+
+
+def send_back(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:
+    """Reject, and ask the agent to propose it anew as the reason says. Raises as ``approve``."""
+    return decide(transaction_id, Verdict.SEND_BACK, **vote)
 
 
 def pass_on(transaction_id: UUID, **vote: Unpack[Vote]) -> Transaction:

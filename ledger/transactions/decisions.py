@@ -26,11 +26,10 @@ from ledger.errors import (
 )
 from ledger.events.brakes import refuse_to_begin
 from ledger.foundation.postgres import of_each
-from ledger.models import Decision, Ending, Transaction, Verdict
+from ledger.models import REFUSALS, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.seals import Link
-from ledger.sign_off import rules
-from ledger.sign_off.rules import Base, are_filled, facts_of, open_seats, terms_from
+from ledger.sign_off.rules import are_filled, open_seats, terms_from
 from ledger.states import Move, Reasons, State
 from ledger.tools import is_for_agent
 from ledger.transactions import reviews, sign_offs, votes
@@ -46,6 +45,7 @@ from ledger.transactions.eligibility import (
     check_policy,
 )
 from ledger.transactions.late_decisions import same_again_or_refuse
+from ledger.transactions.renewal import renew_terms
 from ledger.transactions.transitions import (
     FRESH,
     CompiledMove,
@@ -206,7 +206,7 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
     check_may_decide(row, vote, earlier)
     of_agent = case.seals_of_agent(vote.by, vote.policy)
     check_policy(vote, of_agent, first)
-    if vote.verdict != Verdict.REJECT:  # that fills no seat, and the keeper may stop its agent
+    if vote.verdict not in REFUSALS:  # those fill no seat, and the keeper may stop its agent
         check_is_no_keeper(vote, of_agent, case.keepers, first)
     details = {**of_agent, "intent_digest": vote.digest, "verdict": str(vote.verdict)}
     is_enough, seats_left = False, None
@@ -238,8 +238,8 @@ def _is_open_for(row: Transaction, vote: Ballot) -> bool:
 def _move_of(vote: Ballot, *, is_enough: bool) -> Move[State]:
     if vote.verdict == Verdict.PASS_ON:
         return states.PASS_ON
-    if vote.verdict == Verdict.REJECT:
-        return states.REJECT
+    if vote.verdict in REFUSALS:
+        return states.REJECT if vote.verdict == Verdict.REJECT else states.SEND_BACK
     return states.APPROVE if is_enough else states.RECORD_APPROVAL
 
 
@@ -321,8 +321,10 @@ def _approval(move: Move[State]) -> CompiledMove:
 def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, str]:
     row, vote = judged.row, judged.vote
     columns, work = _COLUMNS_OF_APPROVALS.get(judged.move, ({}, None))
-    if judged.move == states.REJECT:
-        ending = {"ending": Ending.REJECTED, "ending_reason": vote.reason}
+    if vote.verdict in REFUSALS:
+        is_final = vote.verdict == Verdict.REJECT
+        kind = Ending.REJECTED if is_final else Ending.SENT_BACK
+        ending = {"ending": kind, "ending_reason": vote.reason}
         columns, work = {**ending, "decided_at": Now()}, FRESH
     elif judged.move == states.RECORD_APPROVAL:
         columns = {"open_seats": judged.open_seats}
@@ -356,39 +358,3 @@ def _hand_over(row: Transaction) -> Transaction:
         reason="The agent carries it out itself; no receipt comes back.",
         ended_at=Now(),
     )
-
-
-# --- when rules change ---------------------------------------------------------------------------
-
-
-def renew_terms(transaction_id: UUID) -> None:
-    """Judge what nobody has begun by the rules that are active now.
-
-    Its terms become stricter or stay; votes that fit them still count. What was signed off and is
-    not any more waits again, for what is left of its time.
-    """
-    with atomic():
-        rows = Transaction.objects.select_for_update().filter(pk=transaction_id)
-        row = rows.filter(state__in=[State.PREPARED, State.APPROVED]).first()
-        number = rules.active_number(row.tenant) if row is not None else 0
-        if row is None or number == rules.set_of(row.terms):
-            return
-        links = sign_offs.links_of(row.pk)
-        asked = votes.asked_by(links)
-        base, kept = Base(asked, asked), {}
-        if row.terms is not None:
-            kept = {"charges": row.terms["charges"]} if "charges" in row.terms else {}
-            base = Base(terms_from(row.terms["contract"]), terms_from(row.terms["floor"]))
-        judgement = rules.judged_by(row.tenant, number, facts_of(row), base).joined_with(asked)
-        columns: dict[str, Any] = {
-            "terms": judgement.as_json() | kept,
-            "required_approver": judgement.terms.required_approver.value,
-            "quorum": judgement.terms.quorum,
-            "open_seats": votes.open_seats_after(links, judgement.terms),
-        }
-        origin: dict[str, Any] = {"by": POLICY, "via": Surface.SYSTEM}
-        if row.state == State.APPROVED and not votes.is_enough(links, judgement.terms):
-            columns |= {"decided_at": None, "settlement": None}
-            advance(row.pk, states.TIGHTEN_TERMS, **origin, work=FRESH, **columns)
-        else:
-            advance(row.pk, states.RENEW_TERMS, **origin, **columns)

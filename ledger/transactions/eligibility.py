@@ -13,6 +13,7 @@ from ledger.errors import InvalidRequest, NotAllowed, NotPossible, Sentence
 from ledger.models import Transaction, Verdict
 from ledger.principals import Principal, Surface
 from ledger.seals import Link
+from ledger.sign_off.revisions import maker_in
 from ledger.sign_off.rules import Strength, Terms, filled_seats
 from ledger.transactions import sign_offs, votes
 from ledger.transactions.cases import check_evidence, check_is_not_stopped
@@ -51,6 +52,7 @@ class Vote(TypedDict):
 
 REASON_IS_MISSING = {
     Verdict.REJECT: Sentence("A rejection needs a reason; it is what the agent learns from."),
+    Verdict.SEND_BACK: Sentence("Say what to propose instead; the agent reads it."),
     Verdict.PASS_ON: "Say why it is passed on: people read it before they decide.",
 }
 
@@ -126,6 +128,11 @@ def check_fills_a_seat(
                 tool=row.tool,
                 number=row.quorum,
             )
+        )
+    if terms.quorum > 1 and voter == maker_in(links):
+        raise NotAllowed(
+            Sentence("You made this revision, and it takes {number} others.", number=row.quorum),
+            hint=Sentence("Nothing was decided. You may change it again, or reject it."),
         )
     before = [*votes.seats_by_voter(links, terms, links).values()]
     voters = [*before, votes.seats_open_to(says, at, links, terms)]

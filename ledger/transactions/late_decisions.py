@@ -12,18 +12,22 @@ from ledger.errors import (
     NotFound,
     NotPossible,
     OwnTransaction,
+    Revised,
     Sentence,
 )
 from ledger.models import Decision, Transaction, Verdict
 from ledger.principals import Principal
+from ledger.sign_off.revisions import changes_of
 from ledger.states import EventKind, State
 
 
 def same_again_or_refuse(
-    snapshot: Transaction, verdict: Verdict, *, by: Principal, digest: str
+    snapshot: Transaction, verdict: Verdict | None, *, by: Principal, digest: str
 ) -> Transaction:
-    """The present row for who has decided the same before. Raises ``AlreadyDecided,
-    DigestMismatch, Expired, OwnTransaction``."""
+    """The present row for who has decided the same before; without a verdict for nobody.
+
+    Raises ``AlreadyDecided, Revised, DigestMismatch, Expired, OwnTransaction``.
+    """
     if snapshot.proposed_by == str(by):
         raise OwnTransaction(transaction_id=str(snapshot.pk))
     own = snapshot.decisions.filter(principal=str(by)).first()
@@ -32,7 +36,9 @@ def same_again_or_refuse(
     if snapshot.state != State.PREPARED:
         raise already_decided(snapshot)
     if snapshot.intent_digest != digest:
-        raise DigestMismatch(snapshot=snapshot, intent_digest=snapshot.intent_digest)
+        error = DigestMismatch if snapshot.revision == 1 else Revised
+        changed = [change.as_json() for change in changes_of(snapshot)]
+        raise error(snapshot=snapshot, intent_digest=snapshot.intent_digest, changed=changed)
     if own is not None:
         raise AlreadyDecided(YOU_HAVE[Verdict(own.verdict)], snapshot=snapshot)
     passed_on = snapshot.decisions.filter(verdict=Verdict.PASS_ON).first()
@@ -78,6 +84,7 @@ def withdrawn_or_refuse(transaction_id: UUID, by: Principal) -> Transaction:
 YOU_HAVE = {
     Verdict.APPROVE: Sentence("You have approved it."),
     Verdict.REJECT: Sentence("You have rejected it."),
+    Verdict.SEND_BACK: Sentence("You have sent it back."),
     Verdict.PASS_ON: Sentence("You have passed it on to people."),
 }
 
@@ -85,6 +92,7 @@ YOU_HAVE = {
 DECIDED: dict[str, Sentence] = {
     EventKind.APPROVED: Sentence("Approved"),
     EventKind.REJECTED: Sentence("Rejected"),
+    EventKind.SENT_BACK: Sentence("Sent back"),
     EventKind.EXPIRED: Sentence("Expired"),
     EventKind.CANCELED: Sentence("Canceled"),
     EventKind.REFUSED: Sentence("Refused"),

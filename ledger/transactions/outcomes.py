@@ -5,6 +5,7 @@ A pure function of the row. Machines read the sentences, so they stay English.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
@@ -60,6 +61,10 @@ class Row(Protocol):
     def receipt(self) -> str: ...
     @property
     def late_receipt(self) -> str: ...
+    @property
+    def revision(self) -> int: ...
+    @property
+    def asked_at(self) -> datetime | None: ...
 
 
 NOT_AGAIN = (
@@ -68,10 +73,16 @@ NOT_AGAIN = (
 )
 YOU_MAY = "Nothing was carried out. It may be proposed again."
 WAIT = "Do not propose it again: wait for the outcome."
+CHANGED = "It was carried out, otherwise than you proposed it: `changed` says what is different."
 LATE = OutcomeForAgent(
     OutcomeKind.IN_DOUBT,
     "It ended without a receipt, and then a receipt came: an operator finds out whether it took "
     f"effect. {WAIT}",
+)
+QUESTION = OutcomeForAgent(
+    OutcomeKind.PENDING,
+    "It is waiting for sign-off, and somebody who decides has a question about it: read `question`"
+    " and answer it. Nothing has been carried out yet. Do not propose it again.",
 )
 BY_STATE: dict[str, OutcomeForAgent] = {
     State.PREPARED: OutcomeForAgent(
@@ -117,6 +128,17 @@ FOR_ITS_AGENT: dict[str, OutcomeForAgent] = {
 # Of each ending: what it is, how the sentence begins, and whether it may be proposed again.
 ENDED: dict[str, tuple[OutcomeKind, str, bool]] = {
     Ending.REJECTED: (OutcomeKind.REFUSED, "It was refused", False),
+    Ending.SENT_BACK: (
+        OutcomeKind.REFUSED,
+        "It was sent back: propose it anew as it is asked for, with the id of this one as "
+        "`replaces`. What is asked",
+        True,
+    ),
+    Ending.OUTDATED: (
+        OutcomeKind.FAILED,
+        "It was signed off, and was not true any more when it was to be carried out",
+        True,
+    ),
     Ending.EXPIRED: (OutcomeKind.EXPIRED, "Nobody signed it off in time", False),
     Ending.CANCELED: (OutcomeKind.WITHDRAWN, "The agent withdrew it", False),
     Ending.WITHDRAWN: (OutcomeKind.WITHDRAWN, "An operator withdrew it", False),
@@ -147,7 +169,9 @@ def outcome_of(row: Row, *, is_own: bool = True, acts_itself: bool = False) -> O
     What may be proposed again is final only then: until then it holds its operation key.
     """
     if row.state == State.COMMITTED:
-        return _succeeded(row.receipt if is_own else "")
+        return _succeeded(row, row.receipt if is_own else "")
+    if row.state == State.PREPARED and row.asked_at is not None and is_own:
+        return QUESTION
     if acts_itself and row.state in FOR_ITS_AGENT:
         return FOR_ITS_AGENT[row.state]
     if row.state == State.IN_DOUBT and is_own:
@@ -180,11 +204,10 @@ def refused_by_tool(reason: str) -> OutcomeForAgent:
     )
 
 
-def _succeeded(receipt: str) -> OutcomeForAgent:
+def _succeeded(row: Row, receipt: str) -> OutcomeForAgent:
     named = f" The receipt is {receipt}." if receipt else ""
-    return OutcomeForAgent(
-        OutcomeKind.SUCCEEDED, f"It was carried out.{named} Do not propose it again."
-    )
+    done = "It was carried out." if row.revision == 1 else CHANGED
+    return OutcomeForAgent(OutcomeKind.SUCCEEDED, f"{done}{named} Do not propose it again.")
 
 
 def _ended(row: Row, reason: str) -> OutcomeForAgent:

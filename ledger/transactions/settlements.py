@@ -16,6 +16,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from ledger import seals, states
+from ledger.agents import sealed_keepers
 from ledger.errors import InvalidRequest, NotFound, NotPossible, Sentence
 from ledger.events.brakes import refuse_stopped
 from ledger.models import Ending, Transaction
@@ -23,7 +24,6 @@ from ledger.principals import Principal, Surface
 from ledger.states import EventKind, Move, Outcome, State
 from ledger.tools import deployed_tool_of, tool_of
 from ledger.transactions import sign_offs
-from ledger.transactions.keepers import sealed_keepers
 from ledger.transactions.transitions import ALWAYS, FRESH, REVOKED, advance, check_reason
 
 RECEIPT_MAX = 500  # characters

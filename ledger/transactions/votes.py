@@ -12,6 +12,7 @@ from ledger.contracts import RequiredApprover
 from ledger.models import Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind, Surface
 from ledger.seals import Link
+from ledger.sign_off.revisions import REVISED, maker_in
 from ledger.sign_off.rules import (
     APPROVERS,
     Strength,
@@ -29,6 +30,7 @@ DECISIONS: dict[str, Verdict] = {
     states.RECORD_APPROVAL.kind: Verdict.APPROVE,
     states.APPROVE.kind: Verdict.APPROVE,
     states.REJECT.kind: Verdict.REJECT,
+    states.SEND_BACK.kind: Verdict.SEND_BACK,
     states.PASS_ON.kind: Verdict.PASS_ON,
 }
 # The voter that all agents together are whose keeper nobody has named.
@@ -39,13 +41,16 @@ MOST_UNDO_S = 60
 
 
 def standing_decisions(links: Sequence[Link]) -> list[Link]:
-    """The events of the decisions that count: without approvals that were withdrawn since."""
+    """The events of the decisions that count: without approvals that were withdrawn since, or that
+    were of an earlier revision."""
     standing: list[Link] = []
     for link in links:
         if link.kind in DECISIONS:
             standing.append(link)
         elif link.kind == WITHDRAWAL:
             standing = [vote for vote in standing if vote.principal != link.principal]
+        elif link.kind == REVISED:
+            standing = [vote for vote in standing if DECISIONS[vote.kind] != Verdict.APPROVE]
     return standing
 
 
@@ -197,14 +202,18 @@ def is_enough(links: Sequence[Link], terms: Terms, history: Sequence[Link] | Non
 def seats_by_voter(
     links: Sequence[Link], terms: Terms, history: Sequence[Link]
 ) -> dict[str, frozenset[str]]:
-    """The voters whose approvals count, each with the groups whose seats it may fill."""
+    """The voters whose approvals count, each with the groups whose seats it may fill.
+
+    Who made the live revision is none where two have to sign.
+    """
     approvals = approvals_that_fit(links, terms)
     approvers = approvers_in(approvals)
     seats = {
         voter_of(link.principal, link.says): seats_open_to(link.says, link.at, history, terms)
         for link in approvals
     }
-    return {voter: seats[voter] for voter in sorted(approvers)}
+    own = {maker_in(history)} if terms.quorum > 1 else set()
+    return {voter: seats[voter] for voter in sorted(approvers - own)}
 
 
 def may_be_replaced(vote: Link, links: Sequence[Link]) -> bool:

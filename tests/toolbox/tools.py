@@ -128,6 +128,86 @@ def _charge_again(context: Context) -> str:
 
 
 @transactional(
+    owner_service="payments",
+    operation_key="pay_two:{tenant}:{reference}",
+    receipt="receipt_id",
+    risk_level="HIGH",
+    quorum=2,
+)
+def pay_two(reference: str, amount: Decimal, context: Context) -> Any:
+    """Takes two approvers, who may correct the amount."""
+    return world.perform(context.operation_key)
+
+
+@transactional(
+    owner_service="hotels",
+    operation_key="reserve:{tenant}:{guest}",
+    receipt="receipt_id",
+    risk_level="MEDIUM",
+    required_approver="HUMAN",
+    consequence_level="REVERSIBLE",
+    retry_safe=True,
+    editable=["nights"],
+    plan_max_age=timedelta(minutes=5),
+    touches=["room:{room}"],
+)
+def reserve(guest: str, room: str, context: Context, nights: int = 1) -> Any:
+    """Holds a room, and can be planned again beside that."""
+    assert context.held["reservation"] in world.reserved, "carried out what is not held"
+    return world.perform(context.operation_key)
+
+
+@reserve.plan
+def _plan_reserve(guest: str, room: str, nights: int, context: Context) -> Plan:
+    world.plans += 1
+    if world.planning:
+        world.planning()
+    if world.is_closed:
+        raise NothingHappened("The hotel is closed.")
+    return Plan(
+        f"Room {room} for {guest}, {nights} nights",
+        amount=Decimal(world.price * nights),
+        currency="EUR",
+        held={"reservation": world.reserve(f"{room} {nights}")},
+    )
+
+
+@reserve.replan
+def _plan_reserve_again(guest: str, room: str, nights: int, context: Context) -> Plan:
+    assert context.held["reservation"] in world.reserved, "planned again what is not held any more"
+    return _plan_reserve(guest, room, nights, context)
+
+
+@reserve.rollback
+def _give_back(context: Context) -> None:
+    world.reserved.pop(context.held.get("reservation", ""), None)
+
+
+@transactional(
+    owner_service="hotels",
+    operation_key="greet:{tenant}:{guest}",
+    receipt="receipt_id",
+    risk_level="MEDIUM",
+    required_approver="HUMAN",
+    consequence_level="COMPENSABLE",
+    retry_safe=True,
+)
+def greet(guest: str, context: Context, words: str = "Welcome") -> Any:
+    """Asks, before it is carried out, whether it is still valid."""
+    return world.perform(context.operation_key)
+
+
+@greet.compensate
+def _apologise(context: Context) -> str:
+    return world.undo(context.operation_key)
+
+
+@greet.still_valid
+def _is_still_there(guest: str) -> bool:
+    return world.is_valid()
+
+
+@transactional(
     owner_service="desk",
     operation_key="note:{tenant}:{text}",
     receipt="receipt_id",

@@ -22,6 +22,11 @@ class World:
     rollback_trouble: list[Exception] = field(default_factory=list)
     hold_expires_at: datetime | None = None
     planning: Callable[[], None] | None = None
+    # What ``reserve`` has reserved, by the number of the reservation, and how a room is priced.
+    reserved: dict[str, str] = field(default_factory=dict)
+    price: int = 100
+    is_closed: bool = False
+    is_valid: Callable[[], bool] = field(default_factory=lambda: lambda: True)
     result: Callable[[str], object] = field(
         default_factory=lambda: lambda receipt: {"receipt_id": receipt}
     )
@@ -34,6 +39,11 @@ class World:
         if self.rollback_trouble:
             raise self.rollback_trouble.pop(0)
         self.holds.discard(key)
+
+    def reserve(self, what: str) -> str:
+        number = f"r{len(self.reserved) + self.plans}"
+        self.reserved[number] = what
+        return number
 
     def perform(self, key: str, *, honours_key: bool = True) -> object:
         if self.before:

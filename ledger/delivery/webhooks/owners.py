@@ -31,6 +31,8 @@ ALERTS: dict[str, str] = {
 MAY_GET_STUCK = frozenset(
     {
         EventKind.REJECTED,
+        EventKind.SENT_BACK,
+        EventKind.OUTDATED,
         EventKind.EXPIRED,
         EventKind.CANCELED,
         EventKind.HOLD_LAPSED,

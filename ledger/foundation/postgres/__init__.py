@@ -31,6 +31,7 @@ from ledger.foundation.postgres.repeatable_migrations import (
     AddUniqueConcurrently,
     CreateModelOnce,
 )
+from ledger.foundation.postgres.servers import database_now
 from ledger.foundation.postgres.statements import (
     WANTED,
     Statement,
@@ -56,6 +57,7 @@ __all__ = [
     "columns_of",
     "compile_once",
     "count_any_of",
+    "database_now",
     "insert_all_into",
     "is_locked",
     "keyset_page",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import psycopg
@@ -16,6 +17,14 @@ async def ask_each(query: Any, within_s: float) -> list[Any]:
     """The first row of each that answers; asked side by side, so that a silent one delays none."""
     answers = await asyncio.gather(*(_ask(server, query, within_s) for server in _servers()))
     return [answer for answer in answers if answer is not None]
+
+
+def database_now() -> datetime:
+    """The clock of the database, which all deadlines are measured by."""
+    with connections["default"].cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+        return now
 
 
 def has_primary(within_s: float) -> bool:

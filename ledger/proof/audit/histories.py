@@ -104,7 +104,8 @@ _TRANSACTION = (
     seals.KEEPER_MAY_SIGN,
     seals.REQUIRED_POLICY,
     seals.EVIDENCE,
-    "open_seats",
+    seals.REPLACES,
+    *("open_seats", "revision", "asked_at"),
 )
 Row = NamedTuple("Row", [(name, Any) for name in _TRANSACTION])  # type: ignore[misc]
 

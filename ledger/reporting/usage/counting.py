@@ -23,7 +23,13 @@ BATCH = 5_000  # events that one round counts
 EVERY_S = 5.0  # to know which events are settled, writers are kept out for an instant
 PATIENCE = timedelta(milliseconds=100)
 # What becomes of a request, in the order in which charts stack it.
-OUTCOMES = (EventKind.APPROVED, EventKind.REJECTED, EventKind.EXPIRED, EventKind.CANCELED)
+OUTCOMES = (
+    EventKind.APPROVED,
+    EventKind.REJECTED,
+    EventKind.SENT_BACK,
+    EventKind.EXPIRED,
+    EventKind.CANCELED,
+)
 COUNTED = (EventKind.PREPARED, *OUTCOMES, EventKind.FAILED)
 # The word of one of several approvers counts for that approver too.
 BY_DECIDER = (
@@ -31,6 +37,7 @@ BY_DECIDER = (
     EventKind.PASSED_ON,
     EventKind.APPROVED,
     EventKind.REJECTED,
+    EventKind.SENT_BACK,
 )
 # The kind under which an hour has the time that people took to decide, whatever they decided.
 WAITED = "waited"
@@ -209,7 +216,7 @@ _QUICK = f"""
 _STATEMENTS = (
     (_DAYS, COUNTED),
     (_HOURS, COUNTED),
-    (_WAITS, (EventKind.APPROVED, EventKind.REJECTED)),
+    (_WAITS, (EventKind.APPROVED, EventKind.REJECTED, EventKind.SENT_BACK)),
     (_DECIDERS, BY_DECIDER),
     (_QUICK, (EventKind.APPROVAL_RECORDED, EventKind.APPROVED)),
 )

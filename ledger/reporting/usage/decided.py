@@ -16,10 +16,11 @@ MOST = 1_000  # of a span; older ones are left out
 # Who did not approve ends it in one of these ways; whatever ends otherwise was approved before.
 ENDINGS = {
     EventKind.REJECTED: Ending.REJECTED,
+    EventKind.SENT_BACK: Ending.SENT_BACK,
     EventKind.EXPIRED: Ending.EXPIRED,
     EventKind.CANCELED: Ending.CANCELED,
 }
-KINDS = (EventKind.APPROVED, EventKind.REJECTED, EventKind.EXPIRED)
+KINDS = (EventKind.APPROVED, EventKind.REJECTED, EventKind.SENT_BACK, EventKind.EXPIRED)
 
 # Of each tenant its newest, in the order of an index; without what nobody has to sign off.
 _NEWEST = """

@@ -1,8 +1,8 @@
 """Moves of deadlines: what was stopped has its time longer by as much.
 
 The time that a transaction had to be decided is prolonged by the time that it was stopped, by a
-sealed event. The new deadline is computed from the first one and from all brakes since, so that it
-comes out the same however often that is done.
+sealed event. By how much is computed from all brakes since the beginning and from what they have
+moved it already, so that it comes out the same however often that is done.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from ledger.principals import SWEEPER, Surface
 from ledger.transactions.transitions import advance
 
 _DEADLINE = """
-    coalesce(
-        (SELECT to_timestamp((event.details::jsonb->>'from')::numeric / 1000000)
+    t.expires_at - coalesce(
+        (SELECT sum((event.details::jsonb->'sets'->>'expires_at')::bigint
+                    - (event.details::jsonb->>'from')::bigint)
          FROM ledger_event event
-         WHERE event.subject = t.id AND event.kind = 'deadline_moved'
-         ORDER BY event.seq LIMIT 1),
-        t.expires_at
-    ) + ledger_time_stopped(t.tenant, t.proposed_by, t.tool, t.created_at, clock_timestamp())
+         WHERE event.subject = t.id AND event.kind = 'deadline_moved'), 0
+    )::double precision * interval '1 microsecond'
+    + ledger_time_stopped(t.tenant, t.proposed_by, t.tool, t.created_at, clock_timestamp())
 """
 _OVER_IT = """
     brake.tenant IN ('', t.tenant) AND brake.agent IN ('', t.proposed_by)

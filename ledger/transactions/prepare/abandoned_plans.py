@@ -21,7 +21,7 @@ from ledger.events import append_event
 from ledger.foundation.postgres import sessions
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Ending, Transaction
-from ledger.principals import Principal, Surface
+from ledger.principals import SWEEPER, WORKER, Principal, Surface
 from ledger.states import Reasons, State
 from ledger.transactions.prepare.proposals import OPERATION_KEY_MAX
 
@@ -56,18 +56,43 @@ def abandon(
         _release_without_row(row, tool, arguments, only_by_row)
 
 
+def release_later(row: Transaction, *, by: Principal, via: Surface) -> None:
+    """Have workers release what ``row`` holds, as it is replaced by another plan.
+
+    In the caller's database transaction, so that a hold is never without somebody who releases it.
+    """
+    held = Transaction(
+        **{
+            each.attname: getattr(row, each.attname)
+            for each in Transaction._meta.concrete_fields
+            if each.attname in OF_A_HOLD
+        }
+    )
+    if by == WORKER:
+        by = SWEEPER  # nobody acts on what it has itself proposed, and a worker has to
+    held.proposed_by, held.proposed_by_name = str(by), by.display_name
+    _enter(held, row.arguments, Reasons.REPLACED_PLAN())
+    held.action_summary = f"{row.tool}: releases what a former plan of {row.short_id} holds"
+    held.operation_key = _own_key(held)
+    _insert(held, by, via)
+
+
+# What a row that is rolled back has of the one whose hold it releases.
+OF_A_HOLD = frozenset(
+    {
+        *("tenant", "tool", "tool_version", "owner_service", "risk_level", "consequence_level"),
+        *("operation_key", "held", "hold_expires_at", "created_at", "expires_at", "retain_until"),
+        *("input_hash", "payload", "required_approver"),
+    }
+)
+
+
 def _insert_for_rollback(
     row: Transaction, arguments: BaseModel, by: Principal, via: Surface
 ) -> None:
     if Transaction.objects.filter(pk=row.pk).exists():
         return  # the INSERT was committed after all, and only its answer was lost
-    row.arguments = arguments.model_dump(mode="json")
-    row.action_summary = f"{row.tool}: what it planned could not be put before an approver"
-    row.warnings, row.amount, row.currency, row.evidence = [], None, "", None
-    row.held = storable(row.held) if row.held else {}
-    row.state, row.ending = State.ROLLING_BACK, Ending.ABANDONED
-    row.ending_reason = row.error = why = Reasons.NOT_ENTERED()
-    row.ending_reason_source = row.error_source = source_of(why)
+    _enter(row, arguments.model_dump(mode="json"), Reasons.NOT_ENTERED())
     try:
         _insert(row, by, via)
     except IntegrityError:
@@ -75,9 +100,23 @@ def _insert_for_rollback(
         if holder is None or holder.held == row.held:
             logger.info("what %s held belongs to another transaction by now", row.pk)
             return
-        own = f"#{row.pk}"
-        row.operation_key = row.operation_key[: OPERATION_KEY_MAX - len(own)] + own
+        row.operation_key = _own_key(row)
         _insert(row, by, via)
+
+
+def _own_key(row: Transaction) -> str:
+    own = f"#{row.pk}"
+    return row.operation_key[: OPERATION_KEY_MAX - len(own)] + own
+
+
+def _enter(row: Transaction, arguments: dict[str, Any], why: str) -> None:
+    row.arguments = arguments
+    row.action_summary = f"{row.tool}: what it planned could not be put before an approver"
+    row.warnings, row.amount, row.currency, row.evidence = [], None, "", None
+    row.held = storable(row.held) if row.held else {}
+    row.state, row.ending = State.ROLLING_BACK, Ending.ABANDONED
+    row.ending_reason = row.error = why
+    row.ending_reason_source = row.error_source = source_of(why)
 
 
 def _insert(row: Transaction, by: Principal, via: Surface) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 from uuid import UUID
 
 from ledger import seals
-from ledger.contracts import RequiredApprover
+from ledger.contracts import RequiredApprover, Tool
 from ledger.errors import PlanRefused
 from ledger.models import Tenant, TransactionRow, new_row
 from ledger.sign_off.rules import Judgement, open_seats
@@ -101,10 +102,24 @@ def columns(
         "retain_until": created_at + contract.retention,
         "tool": request.tool.name,
         "tool_version": request.tool.version,
+        "replaces": proposal.replaces,
+        **truth_of(request.tool, request.tenant, request.meaning, created_at),
         **contract.sealed_terms(),
         "required_policy": contract.required_policy or _policy_of_tenant(request),
         **planned.columns(),
     }
+
+
+def truth_of(
+    tool: Tool[Any, Any], tenant: str, meaning: Mapping[str, Any], planned_at: datetime
+) -> dict[str, Any]:
+    """The columns that say until when the plan is taken for true, and what it touches."""
+    if not tool.has_to_look_again:
+        return {}
+    until = planned_at if tool.has("still_valid") else None
+    if until is None and tool.contract.plan_max_age is not None:
+        until = planned_at + tool.contract.plan_max_age
+    return {"touches": tool.contract.touched_by(tenant, meaning) or None, "true_until": until}
 
 
 def _policy_of_tenant(request: Request) -> str:

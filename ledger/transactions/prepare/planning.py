@@ -32,6 +32,7 @@ class Planned:
     held: dict[str, Any] = field(default_factory=dict)
     hold_expires_at: datetime | None = None
     evidence: list[dict[str, str]] | None = None
+    planned_at: datetime | None = None  # where it is looked at again: when planning it began
     risk_level: str = ""  # empty: that of the contract
     contents: tuple[bytes, ...] = ()
 
@@ -45,16 +46,21 @@ _COLUMNS = tuple(each.name for each in fields(Planned) if each.name not in _APAR
 
 
 def plan(
-    tool: Tool[Any, Any], arguments: BaseModel, context: Context, stated_reason: str
+    tool: Tool[Any, Any],
+    arguments: BaseModel,
+    context: Context,
+    stated_reason: str,
+    *,
+    again: bool = False,
 ) -> tuple[Planned, PlanRefused | None]:
     """Have the tool plan. Returns what to store, and the tool's refusal if it refused.
 
-    ``stated_reason`` is shown beside the plan, so it is searched for look-alikes too. Raises
-    ``PlanFailed``, ``InvalidRequest`` for text that is unsafe to show, and the ``LedgerError`` of
-    the tool.
+    ``again`` as of ``Tool.make_plan``. ``stated_reason`` is shown beside the plan, so it is
+    searched for look-alikes too. Raises ``PlanFailed``, ``InvalidRequest`` for text that is unsafe
+    to show, and the ``LedgerError`` of the tool.
     """
     try:
-        made = tool.make_plan(arguments, context)
+        made = tool.make_plan(arguments, context, again=again)
     except PlanRefused as refusal:
         return refused_plan(tool, arguments, refusal), refusal
     except LedgerError:

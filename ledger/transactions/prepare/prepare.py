@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -15,14 +14,12 @@ from uuid import UUID
 from django.db import DatabaseError, IntegrityError, InterfaceError
 
 from ledger import states
-from ledger.contracts import Context, RequiredApprover, Tool
+from ledger.contracts import RequiredApprover, Tool
 from ledger.errors import (
-    AddressSilent,
     DeniedByRule,
     InProgress,
     LedgerError,
     LimitReached,
-    PlanRefused,
     PlansBusy,
     PlanTimedOut,
 )
@@ -34,15 +31,10 @@ from ledger.models import Transaction, new_id
 from ledger.principals import Principal, Surface
 from ledger.sign_off.rules import Judgement, active_number
 from ledger.states import Move, State
-from ledger.tools import silent_addresses
 from ledger.transactions.decisions import approve_by_policy
-from ledger.transactions.prepare import plan_pool
-from ledger.transactions.prepare.abandoned_plans import abandon
 from ledger.transactions.prepare.admission import (
-    INSERT_TIME,
     Admission,
     admitted,
-    operation_locked,
 )
 from ledger.transactions.prepare.answers import Answer, answer_after_lost_race, earlier_answer
 from ledger.transactions.prepare.charged import insert_charged
@@ -54,8 +46,8 @@ from ledger.transactions.prepare.drafts import (
 )
 from ledger.transactions.prepare.insert import insert_all
 from ledger.transactions.prepare.judging import denied_unplanned, judged
-from ledger.transactions.prepare.plan_pool import Place
-from ledger.transactions.prepare.planning import Planned, plain, plan, refused_plan
+from ledger.transactions.prepare.planning import Planned, plain, refused_plan
+from ledger.transactions.prepare.plans_in_time import context_of, planned_in_time, release
 from ledger.transactions.prepare.proposals import Proposal, Render, Request, checked
 
 logger = logging.getLogger(__name__)
@@ -206,10 +198,10 @@ def _plan_and_insert(request: Request, admission: Admission) -> Answer:
     began = time.monotonic()
     transaction_id, planned = new_id(), Planned()
     try:
-        context = _context(request, transaction_id)
+        context = context_of(request, transaction_id)
         judgement = denied_unplanned(request, admission.rule_set)
         if judgement is None:
-            planned, refusal = _planned(request, context, admission)
+            planned, refusal = planned_in_time(request, context, admission.now)
         else:
             refusal = _denied(judgement)
             planned = refused_plan(request.tool, request.arguments, refusal)
@@ -225,7 +217,7 @@ def _plan_and_insert(request: Request, admission: Admission) -> Answer:
     except BaseException as failure:
         row = Transaction(**columns(request, transaction_id, planned, admission.now))
         # A connection was lost in the database alone: what fails in a plan is PlanFailed.
-        _release(request, row, only_by_row=isinstance(failure, CONNECTION_LOST))
+        release(request, row, only_by_row=isinstance(failure, CONNECTION_LOST))
         raise
     refused = refused_draft(request, transaction_id, planned, created_at, refusal, judgement)
     if not _is_inserted(refused, states.REFUSE):
@@ -272,73 +264,6 @@ def _put_before_approvers(
         if rule_set == judged_by:
             break
     raise Overtaken
-
-
-def _planned(
-    request: Request, context: Context, admission: Admission
-) -> tuple[Planned, PlanRefused | None]:
-    """The plan; of a tool that has one, from a thread of the pool, within the contract's time."""
-    call = partial(
-        plan, request.tool, request.arguments, context, stated_reason=request.proposal.reason
-    )
-    if not request.tool.has("plan"):
-        return call()
-
-    def release(late: Future[tuple[Planned, PlanRefused | None]]) -> None:
-        planned, refusal = (Planned(), None) if late.exception() else late.result()
-        if refusal is not None:
-            return
-        row = Transaction(**columns(request, context.transaction_id, planned, admission.now))
-        # Another process may plan the operation by now, and have the same hold: once its row is
-        # inserted, ``abandon`` sees whose the hold is.
-        with operation_locked(row.tenant, row.operation_key, context.timeout + INSERT_TIME):
-            _release(request, row, only_by_row=True)
-
-    place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
-    with _in_turn(request, context.timeout):
-        return plan_pool.run(call, place, context.timeout, release)
-
-
-@contextmanager
-def _in_turn(request: Request, timeout: timedelta) -> Iterator[None]:
-    """Raises ``AddressSilent`` while another plan finds out whether the address answers."""
-    address = silent_addresses.address_of(request.tenant, request.tool, "plan")
-    silent_addresses.read()
-    with silent_addresses.turn(address, timeout) as may_call:
-        if not may_call:
-            raise AddressSilent(
-                f"{address.address} does not answer; one plan at a time finds out if it does again."
-            )
-        try:
-            yield
-        except (LimitReached, PlansBusy, InProgress):
-            raise  # it was not asked
-        except Exception as failure:
-            is_late = isinstance(failure, PlanTimedOut)
-            silent_addresses.note(address, is_late or silent_addresses.is_silence(failure))
-            raise
-    silent_addresses.note(address, is_silence=False)
-
-
-def _release(request: Request, row: Transaction, *, only_by_row: bool) -> None:
-    """Give back what the plan of ``row`` held."""
-    abandon(
-        row,
-        request.tool,
-        request.arguments,
-        by=request.by,
-        via=request.via,
-        only_by_row=only_by_row,
-    )
-
-
-def _context(request: Request, transaction_id: UUID) -> Context:
-    return Context(
-        transaction_id=transaction_id,
-        tenant=request.tenant,
-        operation_key=request.operation_key,
-        timeout=request.tool.contract.call_timeout,
-    )
 
 
 def _is_inserted(new: New, move: Move[State]) -> bool:

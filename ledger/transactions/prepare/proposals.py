@@ -16,7 +16,7 @@ from ledger import seals
 from ledger.agents import Lists, allow, lists_of, unknown
 from ledger.contracts import Tool
 from ledger.errors import IdempotencyKeyMissing, InvalidRequest
-from ledger.models import IdempotencyKey, Transaction, TransactionRow
+from ledger.models import Ending, IdempotencyKey, Transaction, TransactionRow
 from ledger.principals import Principal, Surface
 from ledger.tools import tool_named
 
@@ -37,6 +37,7 @@ class Proposal:
     step_id: str = ""
     traceparent: str = ""
     ttl: timedelta | None = None
+    replaces: UUID | None = None  # what was sent back, and is proposed anew
 
     @property
     def trace_id(self) -> str:
@@ -65,7 +66,10 @@ class Proposal:
 
     def fingerprint(self) -> str:
         """SHA-256 of what must be equal for a repeated request to count as the same."""
-        fields = (self.tool, self.arguments, self.reason, self.run_id, self.step_id, str(self.ttl))
+        fields = (
+            *(self.tool, self.arguments, self.reason, self.run_id, self.step_id, str(self.ttl)),
+            *([] if self.replaces is None else [str(self.replaces)]),
+        )
         try:
             text = json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False)
         except (ValueError, RecursionError) as refusal:
@@ -134,6 +138,8 @@ def checked(
     proposal = proposal.normalised()
     fingerprint = proposal.fingerprint()
     tool = tool or _tool_for(by, tenant, proposal.tool, lists)
+    if proposal.replaces is not None:
+        _check_was_sent_back(proposal.replaces, proposal.tool, by, tenant)
     arguments = tool.validate(proposal.arguments)
     ttl = _allowed_ttl(proposal.ttl, tool)
     meaning = tool.meaning_of(arguments)
@@ -157,6 +163,15 @@ def checked(
         input_hash=seals.digest_of({"tool": tool.name, "arguments": meaning}),
         rule_set=rule_set,
     )
+
+
+def _check_was_sent_back(replaces: UUID, tool: str, by: Principal, tenant: str) -> None:
+    """Raises ``InvalidRequest`` unless it replaces what was sent back to this agent."""
+    rows = Transaction.objects.filter(tenant=tenant, proposed_by=str(by), tool=tool)
+    if not rows.filter(pk=replaces, ending=Ending.SENT_BACK).exists():
+        raise InvalidRequest(
+            "replaces is not the id of a transaction of yours with this tool that was sent back."
+        )
 
 
 def _allowed_ttl(ttl: timedelta | None, tool: Tool[Any, Any]) -> timedelta:

@@ -1,0 +1,1 @@
+"""What happens to a transaction while it waits: it is changed, talked about and given more time."""
