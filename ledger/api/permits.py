@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
-from ninja import Form, Header, Path, Router
+from ninja import Field, Form, Header, Path, Router, Schema
 from ninja.errors import AuthenticationError
+from pydantic import BaseModel, ConfigDict, model_validator
 
 from ledger import execution
 from ledger.api.http import (
     BODY,
     AgentBearer,
+    In,
+    Reason,
     address_of,
     caller_of,
     json_response,
@@ -20,14 +24,7 @@ from ledger.api.http import (
     unquoted,
 )
 from ledger.api.rendering import rendered
-from ledger.api.schemas import (
-    IntrospectionOut,
-    PermitOut,
-    ReceiptIn,
-    RedeemedOut,
-    RedeemIn,
-    TransactionOut,
-)
+from ledger.api.schemas import TransactionOut
 from ledger.errors import NotFound, PermitInvalid
 from ledger.execution import redemption
 from ledger.execution.redemption import BEARER, Issued, Redeemed
@@ -41,6 +38,78 @@ from ledger.tools.permits import PermitRefused
 KEY_MOST = 255
 # Of one transaction, for the agent that proposed it.
 of_transaction = Router(auth=AgentBearer(), tags=["permits"])
+
+
+class ReceiptBody(BaseModel):
+    """What proves it. Other members are kept beside it as the result."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(min_length=1, max_length=500, pattern=r"\S", examples=["re_1042"])
+    receipt_url: str = Field("", max_length=2000)
+
+
+class ReceiptIn(In):
+    """What came of it: a receipt, or the problem `nothing-happened`."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["receipt"]}, {"required": ["problem"]}]}
+    )
+
+    receipt: ReceiptBody | None = None
+    problem: Literal["nothing-happened"] | None = None
+    detail: Reason = Field("", description="Why nothing happened; people read it.")
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> ReceiptIn:
+        if (self.receipt is None) == (self.problem is None):
+            raise ValueError("send a receipt, or a problem")
+        return self
+
+
+class RedeemIn(In):
+    permit: str = Field(
+        "", max_length=20_000, description="The permit itself, unless an agent's token is sent."
+    )
+
+
+class PermitLinks(Schema):
+    redeem: str = Field(description="Where it is used up, just before acting.")
+    receipt: str = Field(description="Where its agent says what came of it.")
+
+
+class PermitOut(Schema):
+    """A permit, and what to do with it."""
+
+    permit: str = Field(description="A JWT (docs/permits.md): show it to the audience.")
+    jti: UUID
+    transaction_id: UUID
+    audience: str = Field(description="The service that checks it.")
+    issued_at: datetime
+    expires_at: datetime = Field(description="Redeem it before, or fetch a new one.")
+    links: PermitLinks
+
+
+class RedeemedOut(Schema):
+    """Act now, once."""
+
+    jti: UUID
+    transaction_id: UUID
+    operation_key: str = Field(description="Names the operation, whatever is repeated.")
+    attempt: int = Field(description="The fencing token.")
+    redeemed_at: datetime
+    act_before: datetime = Field(description="Post the receipt before; then it is in doubt.")
+    links: PermitLinks
+
+
+class IntrospectionOut(Schema):
+    """RFC 7662: the claims of the permit while it can be redeemed, else nothing but `active`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    active: bool
+
+
 # For whoever has the permit itself.
 router = Router(tags=["permits"])
 

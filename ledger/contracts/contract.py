@@ -156,7 +156,7 @@ class Contract:
         return [name for name in names if name in wanted and name not in named]
 
     def touched_by(self, tenant: str, arguments: Mapping[str, Any]) -> list[str]:
-        """What a call with these arguments changes, each percent-encoded as operation keys are."""
+        """The resources that a call with these arguments changes, encoded as in operation keys."""
         return [_filled_in(template, tenant, arguments) for template in self.touches]
 
     def compensation_of(self, arguments: Mapping[str, Any], money: str) -> str:

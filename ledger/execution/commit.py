@@ -7,7 +7,7 @@ from uuid import UUID
 from ledger.execution.accepted import ask_again
 from ledger.execution.claims import claim, run
 from ledger.execution.doubt import inquire
-from ledger.transactions.requests import second_looks
+from ledger.transactions.requests import look_again
 
 
 def commit(transaction_id: UUID) -> None:
@@ -16,7 +16,7 @@ def commit(transaction_id: UUID) -> None:
     Does nothing when the transaction is done, claimed by another worker or withdrawn.
     """
     lease = claim(transaction_id)
-    if lease is None and second_looks.look_again(transaction_id):
+    if lease is None and look_again(transaction_id):
         lease = claim(transaction_id)
     if lease is not None:
         run(lease)

@@ -1,7 +1,6 @@
 from pathlib import Path
 
 import django.contrib.postgres.fields
-import django.contrib.postgres.indexes
 import django.db.models.deletion
 from django.db import migrations, models
 
@@ -36,17 +35,17 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='transaction',
             name='asked_at',
-            field=models.DateTimeField(help_text='A question waits for the agent.', null=True),
+            field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
             model_name='transaction',
             name='planned_at',
-            field=models.DateTimeField(help_text='Anew; empty: when it was created.', null=True),
+            field=models.DateTimeField(null=True),
         ),
         migrations.AddField(
             model_name='transaction',
             name='replaces',
-            field=models.UUIDField(help_text='What was sent back, and is proposed anew.', null=True),
+            field=models.UUIDField(null=True),
         ),
         migrations.AddField(
             model_name='transaction',
@@ -56,30 +55,26 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='transaction',
             name='touches',
-            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=500), help_text='As payment:pay_1042.', null=True, size=None),
+            field=django.contrib.postgres.fields.ArrayField(base_field=models.CharField(max_length=500), null=True, size=None),
         ),
         migrations.AddField(
             model_name='transaction',
             name='true_until',
-            field=models.DateTimeField(help_text='From then on it is looked at again before it is carried out.', null=True),
+            field=models.DateTimeField(null=True),
         ),
-        migrations.AlterField(
-            model_name='decision',
-            name='verdict',
-            field=models.CharField(choices=[('approve', 'approved'), ('reject', 'rejected'), ('send_back', 'sent back'), ('pass_on', 'passed on to people')], max_length=10),
-        ),
-        migrations.AlterField(
-            model_name='transaction',
-            name='ending',
-            field=models.CharField(blank=True, choices=[('rejected', 'rejected'), ('sent_back', 'sent back to the agent'), ('expired', 'expired'), ('outdated', 'not true any more'), ('canceled', 'canceled by the agent'), ('hold_lapsed', 'the hold lapsed'), ('permit_lapsed', 'the agent did not act in time'), ('abandoned', 'planned, and not entered'), ('withdrawn', 'withdrawn by an operator'), ('failed', 'failed')], max_length=20),
-        ),
-        migrations.AddIndex(
-            model_name='transaction',
-            index=django.contrib.postgres.indexes.GinIndex(condition=models.Q(('touches__isnull', False)), fields=['touches'], name='ledger_tx_touches'),
-        ),
-        migrations.AddIndex(
-            model_name='transaction',
-            index=models.Index(condition=models.Q(('replaces__isnull', False)), fields=['replaces'], name='ledger_tx_replaces'),
+        migrations.SeparateDatabaseAndState(
+            state_operations=[
+                migrations.AlterField(
+                    model_name='decision',
+                    name='verdict',
+                    field=models.CharField(choices=[('approve', 'approved'), ('reject', 'rejected'), ('send_back', 'sent back'), ('pass_on', 'passed on to people')], max_length=10),
+                ),
+                migrations.AlterField(
+                    model_name='transaction',
+                    name='ending',
+                    field=models.CharField(blank=True, choices=[('rejected', 'rejected'), ('sent_back', 'sent back to the agent'), ('expired', 'expired'), ('outdated', 'not true any more'), ('canceled', 'canceled by the agent'), ('hold_lapsed', 'the hold lapsed'), ('permit_lapsed', 'the agent did not act in time'), ('abandoned', 'planned, and not entered'), ('withdrawn', 'withdrawn by an operator'), ('failed', 'failed')], max_length=20),
+                ),
+            ]
         ),
         migrations.AddConstraint(
             model_name='evidence',

@@ -18,7 +18,7 @@ from ledger.models.decisions import (
 )
 from ledger.models.events import Checkpoint, Cosignature, Delivery, DeliveryState, Event, Tile
 from ledger.models.four_eyes import ChangeRequest, RequestState
-from ledger.models.ids import id_or_none, new_id
+from ledger.models.ids import IdempotencyKey, id_or_none, new_id
 from ledger.models.limits import (
     STANDING_SQL,
     Brake,
@@ -56,7 +56,6 @@ from ledger.models.tools import (
 from ledger.models.transactions import (
     HOLDS_ITS_KEY,
     NEEDS_A_LOOK,
-    IdempotencyKey,
     Transaction,
     TransactionQuerySet,
 )

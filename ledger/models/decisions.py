@@ -59,7 +59,7 @@ def contents_of(row: Any) -> list[bytes | None]:
 
 
 class Revision(models.Model):
-    """What a transaction was until another revision replaced it. Its events seal the digest."""
+    """Content of a transaction until another revision replaced it. Events seal its digest."""
 
     transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, related_name="revisions")
     number = models.PositiveSmallIntegerField(help_text="From 1.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from uuid import UUID
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -86,12 +85,12 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         return self.filter(Exists(tenants_with_other_rules()))
 
     def still_true(self) -> TransactionQuerySet:
-        """Those whose plan is young enough, and on whose resources nothing else took effect."""
+        """Those that can be claimed without another look."""
         is_young = Q(true_until=None) | Q(true_until__gt=Now())
         return self.filter(is_young, Q(touches=None) | ~Exists(self._took_effect()))
 
     def not_true_any_more(self) -> TransactionQuerySet:
-        """The others: they are looked at again before they are carried out."""
+        """Their plan is too old, or another transaction took effect on what they touch."""
         return self.filter(Q(true_until__lte=Now()) | Exists(self._took_effect()))
 
     def touched_since(self) -> TransactionQuerySet:
@@ -99,7 +98,6 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         return self.filter(Exists(self._took_effect()))
 
     def _took_effect(self) -> TransactionQuerySet:
-        """Other transactions on what the one of an outer query touches."""
         planned_at = Coalesce(OuterRef("planned_at"), OuterRef("created_at"))
         others = TransactionQuerySet(self.model).exclude(pk=OuterRef("pk"))
         return others.filter(
@@ -153,16 +151,6 @@ class TransactionQuerySet(models.QuerySet["Transaction"]):
         """The one transaction, if any, that has this operation key."""
         return self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key=operation_key)
 
-    def with_key_beginning(self, tenant: str, begin: str, most: int) -> list[UUID]:
-        """Those that hold an operation key which begins so, among the first ``most`` from there.
-
-        In any collation these come after ``begin`` and close together; nothing is certain to come
-        after all of them, not even the last character of Unicode, so that there is no upper bound.
-        """
-        first = self.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key__gte=begin)
-        keys = first.order_by("operation_key").values_list("pk", "operation_key")[:most]
-        return [pk for pk, key in keys if key.startswith(begin)]
-
 
 class Transaction(models.Model):
     """One proposed use of one tool.
@@ -214,25 +202,21 @@ class Transaction(models.Model):
     )
     intent_digest = models.CharField(max_length=64)
     revision = models.PositiveSmallIntegerField(default=1, db_default=1)
-    touches = ArrayField(
-        models.CharField(max_length=500), null=True, help_text="As payment:pay_1042."
-    )
-    replaces = models.UUIDField(null=True, help_text="What was sent back, and is proposed anew.")
+    touches = ArrayField(models.CharField(max_length=500), null=True)  # as payment:pay_1042
+    replaces = models.UUIDField(null=True)  # what was sent back, and is proposed anew
 
     created_at = models.DateTimeField()
     expires_at = models.DateTimeField()
     decided_at = models.DateTimeField(null=True)
     ended_at = models.DateTimeField(null=True)
     retain_until = models.DateTimeField(help_text="From then on the content is erased.")
-    asked_at = models.DateTimeField(null=True, help_text="A question waits for the agent.")
-    planned_at = models.DateTimeField(null=True, help_text="Anew; empty: when it was created.")
-    true_until = models.DateTimeField(
-        null=True, help_text="From then on it is looked at again before it is carried out."
-    )
+    asked_at = models.DateTimeField(null=True)  # a question waits for the agent
+    planned_at = models.DateTimeField(null=True)  # anew; empty: when it was created
+    true_until = models.DateTimeField(null=True)  # then it is looked at again before it begins
     legal_hold_at = models.DateTimeField(null=True, help_text="An operator keeps the content.")
     content_erased_at = models.DateTimeField(null=True)
 
-    # Work. Each claim raises the fencing token; a write with an older one matches no row.
+    # Each claim raises the fencing token; a write with an older one matches no row.
     fencing_token = models.PositiveIntegerField(default=0)
     lease_expires_at = models.DateTimeField(null=True)
     attempts = models.PositiveSmallIntegerField(default=0)
@@ -363,8 +347,6 @@ class Transaction(models.Model):
                 fields=["tenant", "-id"],
                 condition=Q(legal_hold_at__isnull=False),
             ),
-            # What operators search by.
-            # The operators' list of what was erased.
             models.Index(
                 name="ledger_tx_erased",
                 fields=["tenant", "-id"],
@@ -411,32 +393,6 @@ class Transaction(models.Model):
     def is_untouched(self) -> bool:
         """True if the row still has the intent digest that was computed from it."""
         return seals.digest_of(seals.intent_of(self)) == self.intent_digest
-
-
-class IdempotencyKey(models.Model):
-    """One request of one agent, and its answer.
-
-    A row without a transaction is a cancel that came before its prepare; the prepare is refused.
-    """
-
-    agent = models.CharField(max_length=150)
-    route = models.CharField(max_length=50)
-    key = models.CharField(max_length=255)
-    payload_hash = models.CharField(max_length=64, blank=True)
-    transaction = models.ForeignKey(Transaction, on_delete=models.PROTECT, null=True)
-    status = models.PositiveSmallIntegerField(default=201)
-    answer = models.TextField(blank=True)
-    created_at = models.DateTimeField(db_default=Now())
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint(
-                fields=["agent", "route", "key"], name="ledger_key_names_one_request"
-            )
-        ]
-
-    def __str__(self) -> str:
-        return self.key
 
 
 def is_accepted(row: Any) -> bool:

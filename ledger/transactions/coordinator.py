@@ -35,24 +35,28 @@ from ledger.transactions.late_decisions import (
     snapshot_of,
     withdrawn_or_refuse,
 )
-from ledger.transactions.prepare.answers import Answer
-from ledger.transactions.prepare.prepare import is_for_batch, prepare, prepare_all
-from ledger.transactions.prepare.proposals import KEY_MAX, PREPARE_ROUTE, Proposal, Request, checked
-from ledger.transactions.renewal import renew_terms
-from ledger.transactions.requests.revising import (
-    NotEditable,
-    editable_arguments,
-    revise,
-    why_not_editable,
+from ledger.transactions.prepare import (
+    KEY_MAX,
+    PREPARE_ROUTE,
+    Answer,
+    Proposal,
+    Request,
+    checked,
 )
-from ledger.transactions.requests.talk import (
+from ledger.transactions.prepare.prepare import is_for_batch, prepare, prepare_all
+from ledger.transactions.renewal import renew_terms
+from ledger.transactions.requests import (
     THREAD,
+    NotEditable,
     answer,
     ask,
+    editable_arguments,
     extend,
     longest_of,
     note,
     requests_to_agent,
+    revise,
+    why_not_editable,
 )
 from ledger.transactions.reviews import review
 from ledger.transactions.settlements import compensate, resolve

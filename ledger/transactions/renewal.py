@@ -44,7 +44,7 @@ def renew_terms(transaction_id: UUID) -> None:
 
 
 def judged_anew(row: Any, links: Sequence[Link], number: int) -> Judgement:
-    """What the rules of this number make of it, at least as strict as what was asked before."""
+    """The judgement of it by these rules, at least as strict as what was asked before."""
     asked = votes.asked_by(links)
     base = Base(asked, asked)
     if row.terms is not None:

@@ -30,6 +30,7 @@ CHANGES = (change_kinds.ChangeKind, SlackChange, BusChange, BindingChange)
 ACCOUNT_KINDS = {kind for kinds in CHANGES for kind in kinds}
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
+    "plan_confirmed",
     "permit_issued",
     "decision_reviewed",
     "refused",
@@ -76,6 +77,10 @@ NOT_IN_THREADS = NOT_IN_SLACK | {
 }
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
+    "plan_confirmed",
+    "answered",
+    "noted",
+    "extended",
     "terms_renewed",
     "deadline_moved",
     "escalated",
@@ -103,6 +108,12 @@ NOT_BY_WEBHOOK = {
 }
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
+    "revised",
+    "plan_confirmed",
+    "asked",
+    "answered",
+    "noted",
+    "extended",
     "terms_renewed",
     "terms_tightened",
     "deadline_moved",
@@ -136,6 +147,12 @@ NOT_FOR_OWNERS = {
 }
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
+    "revised",
+    "plan_confirmed",
+    "asked",
+    "answered",
+    "noted",
+    "extended",
     "terms_renewed",  # the sweeper enqueues what is signed off still
     "terms_tightened",
     "deadline_moved",

@@ -15,10 +15,10 @@ QUESTION_WORD = re.compile(r"(what|who|whom|which|how|whether|where|when|whose)\
 EXCEPTIONS = {
     "ledger.api.http.schemas.OutcomeOut",
     "ledger.api.pending.list_pending",
+    "ledger.api.permits.ReceiptBody",
+    "ledger.api.permits.ReceiptIn",
     "ledger.api.permits.introspect",
     "ledger.api.schemas.ProposalIn",
-    "ledger.api.schemas.ReceiptBody",
-    "ledger.api.schemas.ReceiptIn",
     "ledger.api.schemas.Standing",
     "ledger.api.schemas._AnyTool",
     "ledger.tools.manifests.arguments.SchemaArguments",

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from ledger.contracts import Context
+from ledger.contracts import Context, Role
 from ledger.errors import (
     AddressSilent,
     InProgress,
@@ -67,6 +67,13 @@ def planned_in_time(
     with _in_turn(request, context.timeout):
         planned, refusal = plan_pool.run(call, place, context.timeout, release_late)
     return replace(planned, planned_at=planned_at), refusal
+
+
+def answer_in_time(request: Request, role: Role, context: Context) -> Any:
+    """The answer of another companion that changes nothing. Raises as ``planned_in_time``."""
+    call = partial(request.tool.run, role, request.arguments, context)
+    place = Place(request.by, request.tenant, request.tool.name, request.operation_key)
+    return plan_pool.run(call, place, context.timeout, lambda _: None)
 
 
 @contextmanager

@@ -43,11 +43,17 @@ from ledger.transactions.cases import Case, look_at_one
 from ledger.transactions.deadlines import as_prepared
 from ledger.transactions.eligibility import Ballot, check_is_no_keeper, check_may_decide
 from ledger.transactions.late_decisions import same_again_or_refuse
-from ledger.transactions.prepare.abandoned_plans import release_later
-from ledger.transactions.prepare.drafts import columns, truth_of
-from ledger.transactions.prepare.planning import Planned
-from ledger.transactions.prepare.plans_in_time import context_of, planned_in_time, release
-from ledger.transactions.prepare.proposals import Proposal, Request
+from ledger.transactions.prepare import (
+    Planned,
+    Proposal,
+    Request,
+    columns,
+    context_of,
+    planned_in_time,
+    release,
+    release_later,
+    truth_of,
+)
 from ledger.transactions.renewal import columns_of_terms, judged_anew
 from ledger.transactions.transitions import FRESH, advance, check_reason
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -33,12 +32,14 @@ from ledger.states import Reasons, State
 from ledger.tools import tool_of
 from ledger.transactions import sign_offs
 from ledger.transactions.deadlines import as_prepared
-from ledger.transactions.prepare import plan_pool
-from ledger.transactions.prepare.abandoned_plans import release_later
-from ledger.transactions.prepare.plan_pool import Place
-from ledger.transactions.prepare.planning import Planned
-from ledger.transactions.prepare.plans_in_time import context_of, planned_in_time
-from ledger.transactions.prepare.proposals import Request
+from ledger.transactions.prepare import (
+    Planned,
+    Request,
+    answer_in_time,
+    context_of,
+    planned_in_time,
+    release_later,
+)
 from ledger.transactions.requests import revising
 from ledger.transactions.requests.talk import longest_of
 from ledger.transactions.transitions import FRESH, advance
@@ -132,9 +133,7 @@ def _is_stale(row: Transaction, tool: Tool[Any, Any]) -> bool:
 def _says_yes(row: Transaction, tool: Tool[Any, Any]) -> bool:
     request = _request(row, tool)
     context = context_of(request, row.pk, row.held)
-    ask = partial(tool.run, "still_valid", request.arguments, context)
-    place = Place(SWEEPER, row.tenant, row.tool, row.operation_key)
-    return plan_pool.run(ask, place, context.timeout, lambda _: None) is True
+    return answer_in_time(request, "still_valid", context) is True
 
 
 def _go_on_with(row: Transaction, tool: Tool[Any, Any], planned: Planned) -> bool:

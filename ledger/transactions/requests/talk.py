@@ -1,4 +1,4 @@
-"""What people and the agent say about a transaction, and the time that it is given: its thread.
+"""The thread of a transaction: what people and the agent say about it, and the time that it gets.
 
 The thread is the events themselves. Their texts are erased with the content; their digests stay.
 """
@@ -133,7 +133,7 @@ def extend(
 
 
 def requests_to_agent(row: Any) -> dict[str, Any]:
-    """What people want of the agent, and what they changed, as its surfaces tell it.
+    """Wishes of people to the agent, and what they changed, as its surfaces tell it.
 
     ``changed`` is ``[{path, from, to}]`` against what it proposed, ``question`` waits for its
     answer, ``change_request`` is why it was sent back; both ``{text, by, at}`` or ``None``.
@@ -143,14 +143,14 @@ def requests_to_agent(row: Any) -> dict[str, Any]:
     return {
         "revision": row.revision,
         "changed": [change.as_json() for change in changes_of(row)],
-        "question": _said(row, EventKind.ASKED) if asks else None,
-        "change_request": _said(row, EventKind.SENT_BACK) if is_back else None,
+        "question": _statement(row, EventKind.ASKED) if asks else None,
+        "change_request": _statement(row, EventKind.SENT_BACK) if is_back else None,
         "replaces": str(row.replaces) if row.replaces else None,
         "replaced_by": _next_of(row) if is_back else None,
     }
 
 
-def _said(row: Any, kind: EventKind) -> dict[str, str] | None:
+def _statement(row: Any, kind: EventKind) -> dict[str, str] | None:
     event = Event.objects.filter(subject=row.pk, kind=kind).order_by("-seq").first()
     if event is None:
         return None
@@ -182,7 +182,7 @@ def _moved_by(row: Transaction, step: timedelta) -> dict[str, Any]:
 
 
 def _case_of(transaction_id: UUID, by: Principal, via: Surface) -> Case:
-    """What somebody who may decide looks at. Raises ``NotPossible, NotAllowed, NotFound``."""
+    """The case of somebody who may decide on it. Raises ``NotPossible, NotAllowed, NotFound``."""
     case = look_at_one(transaction_id, by)
     if case is None:
         row = _locked(transaction_id)

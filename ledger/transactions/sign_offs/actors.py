@@ -1,4 +1,4 @@
-"""Who made each move of a transaction, and that enough had signed before any claim."""
+"""Actors of a transaction: each might make its move, and enough had signed before any claim."""
 
 from __future__ import annotations
 

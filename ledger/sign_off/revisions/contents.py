@@ -1,20 +1,15 @@
-"""Revisions of a transaction: which one its events left live, who made it, and what it changed.
-
-One is live. What an earlier one was stands in ``Revision``; its intent digest is sealed.
-"""
+"""Contents of revisions, and the differences between two of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from ledger import seals, states
+from ledger import seals
 from ledger.models import Revision
-from ledger.seals import Link
 
-REVISED = states.REVISE.kind
 # The columns of the intent that a plan fills: a revision may change them, and no other.
 CONTENT = (
     "arguments",
@@ -36,37 +31,6 @@ class Change(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         return {"path": self.path, "from": self.before, "to": self.after}
-
-
-# --- in the chain ------------------------------------------------------------------------------
-
-
-def number_in(links: Sequence[Link]) -> int:
-    """The number of the live revision after these events, from 1."""
-    return 1 + sum(link.kind == REVISED for link in links)
-
-
-def maker_in(links: Sequence[Link]) -> str:
-    """The person who made the live revision; empty for what its agent proposed, or was planned
-    again."""
-    made = [link.principal for link in links if link.kind == REVISED]
-    return made[-1] if made and made[-1].startswith("user:") else ""
-
-
-def sealed_last(links: Sequence[Link], name: str) -> Any:
-    """What the last of these events sealed of the live revision: a digest, or its evidence."""
-    for link in reversed(links):
-        if name in link.says and (link.seq == 1 or link.kind in _SEALS):
-            return link.says[name]
-        if link.kind == REVISED and name == seals.EVIDENCE:
-            return None
-    return None
-
-
-_SEALS = frozenset({REVISED, states.CONFIRM_PLAN.kind})
-
-
-# --- what they were ----------------------------------------------------------------------------
 
 
 def content_of(row: Any) -> dict[str, Any]:
@@ -99,10 +63,21 @@ def as_proposed(row: Any) -> Any:
 
 
 def changes_of(row: Any) -> list[Change]:
-    """What is different from what its agent proposed."""
+    """The differences from what its agent proposed."""
     if row.revision == 1:
         return []
     return [*changes_between(content_of(as_proposed(row)), content_of(row))]
+
+
+def changes_by(row: Any, number: int) -> list[Change]:
+    """The differences that one revision made; none where a content is erased."""
+    rows = Revision.objects.filter(transaction=row.pk, number__in=[number - 1, number])
+    contents = dict(rows.values_list("number", "content"))
+    before, after = (
+        contents.get(each) or (content_of(row) if each == row.revision else {})
+        for each in (number - 1, number)
+    )
+    return [*changes_between(before, after)] if before and after else []
 
 
 def changes_between(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:
