@@ -40,8 +40,9 @@ def approve(
     reason: str = "",
     shown: str = "",
     opened: bool = False,
+    together: int = 1,
 ) -> Transaction:
-    """Approve the transaction as it was shown, in full.
+    """Approve the transaction as it was shown, in full, with others if it is ``together``.
 
     ``typed`` is the amount or the name, which an irreversible transaction needs, one for which
     rules ask for it, and one after several fast approvals. ``reason`` is the note, where rules
@@ -59,6 +60,8 @@ def approve(
     if types and not confirmations.is_confirmed(typed, row):
         raise InvalidRequest(why_to_type(row), hint=_("Nothing was decided."))
     seconds_shown = full_display.seconds_shown(row, user, shown) if via == DESK else None
+    if seconds_shown is not None:
+        seconds_shown /= together
     with _by_another_person(row, user), atomic():
         approved = coordinator.approve(
             transaction_id,
@@ -67,6 +70,7 @@ def approve(
             via=via,
             reason=reason,
             typed=types,
+            together=together,
             seconds_shown=seconds_shown,
             undo_seconds=pace.undo_seconds(row.tenant) if via == DESK else 0,
         )

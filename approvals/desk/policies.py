@@ -16,7 +16,7 @@ from approvals.desk.seats import counted_approvals as counted_approvals
 from approvals.http.middleware import Roles
 from approvals.models import Membership, Role
 from approvals.people import name_of, names_of
-from approvals.presentation import amount_written, in_words
+from approvals.presentation import amount_written, full_display, in_words
 from ledger.contracts import ConsequenceLevel
 from ledger.models import Decision, Review, Transaction, Verdict
 from ledger.sign_off import groups
@@ -116,6 +116,21 @@ def asks_for_note(row: Transaction) -> bool:
 def asks_to_type(row: Transaction) -> bool:
     """True if everybody types the amount, or the name: it cannot be undone, or the rules say so."""
     return is_irreversible(row) or seats.terms_of(row).strength == Strength.TYPED
+
+
+def may_decide_together(row: Transaction, may: May) -> May:
+    """Yes, or why it is decided on its own page only, and not together with others.
+
+    ``may`` is what ``may_decide`` says.
+    """
+    if not may:
+        return may
+    terms = seats.terms_of(row)
+    if terms.one_by_one or terms.needs_note or asks_to_type(row):
+        return May(False, _("The rules, or what it does, ask to decide on it alone."))
+    if row.evidence or not full_display.coverage(row, full_display.DESK).is_complete:
+        return May(False, _("There is more to see of it than fits beside others."))
+    return YES
 
 
 def may_operate(row: Transaction, principal: str, roles: Roles) -> May:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from approvals.desk import Viewer, inbox, stopped_among, voters_of
+from approvals.desk import MINE, Viewer, inbox, policies, stopped_among, voters_of
 from approvals.desk.inbox import MOST_ROWS, Filters
 from approvals.web.forms import RISKS, FilterForm, without_term
 from approvals.web.record.pending import sentence_of
@@ -35,6 +36,7 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
         "shown": shown,
         "is_cut": shown >= MOST_ROWS,
         "lapsed": sum(entry.is_lapsed for entry in listing.entries),
+        "several": _several(listing),
         "voters": voters_of(entry.tx for entry in listing.entries if entry.tx),
         "stopped": stopped_among(
             (entry.tx for entry in listing.entries if entry.tx), brakes_of(request)
@@ -47,6 +49,13 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
         "form": form,
         "tool_names": sorted(tools_of(viewer.tenants)),
     }
+
+
+def _several(listing: inbox.Listing) -> list[tuple[str, int]]:
+    """Tools of which several wait for this person, that can be decided together, with how many."""
+    rows = [entry.tx for entry in listing.entries if entry.rank in MINE and entry.tx]
+    numbers = Counter(row.tool for row in rows if not policies.is_irreversible(row))
+    return [(tool, number) for tool, number in numbers.most_common(2) if number > 1]
 
 
 def _checks(request: HttpRequest, viewer: Viewer) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from django.urls import include, path
 
 from approvals.web import first_day, inbox
 from approvals.web.account import account, installing, notifications, password, saved_views
-from approvals.web.item import allow, evidence, records, reviews, set_aside, transactions
+from approvals.web.item import allow, evidence, records, reviews, set_aside, together, transactions
 from approvals.web.operations import brakes, operations
 from approvals.web.record import break_glass, changes, history, policy_documents, standing
 from approvals.web.settings import agents, organisations, people, person
@@ -48,6 +48,7 @@ urlpatterns = [
     path("rows", inbox.rows, name="rows"),
     path("views/save", saved_views.save, name="view-save"),
     path("views/<int:view_id>/remove", saved_views.remove, name="view-remove"),
+    path("together/", together.together, name="together"),
     path("transactions/<uuid:transaction_id>/", transactions.transaction, name="transaction"),
     path(
         "transactions/<uuid:transaction_id>/approve",

@@ -206,7 +206,9 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         yield rows.filter(HOLDS_ITS_KEY, operation_key=value)
         if len(value) >= SHORTEST_PREFIX:
             for tenant in sorted(tenants_of(request)):
-                begun = _with_key_beginning(tenant, value)
+                begun = search.with_key_beginning(
+                    Transaction.objects.all(), tenant, value, MOST_FOUND
+                )
                 yield rows.filter(pk__in=begun)
         if ":" in value:
             yield rows.filter(pk__in=self._with_words_of(request, value))
@@ -369,14 +371,3 @@ class CheckpointAdmin(ReadOnly, TenantAdmin):
     def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
         """Checkpoints span tenants and contain no tenant data."""
         return rows if tenants else rows.none()
-
-
-def _with_key_beginning(tenant: str, begin: str) -> list[UUID]:
-    """Those that hold an operation key which begins so, among the first from there.
-
-    In any collation these come after ``begin`` and close together; nothing is certain to come
-    after all of them, not even the last character of Unicode, so that there is no upper bound.
-    """
-    first = Transaction.objects.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key__gte=begin)
-    keys = first.order_by("operation_key").values_list("pk", "operation_key")[:MOST_FOUND]
-    return [pk for pk, key in keys if key.startswith(begin)]

@@ -55,6 +55,7 @@ class TermsOut(Schema):
     quorum: int = Field(description="How many different people, or voters, have to sign.")
     strength: str = Field(description="click, or typed: the amount or the name is typed.")
     note: bool = Field(description="Whoever approves says why.")
+    one_by_one: bool = Field(description="Not approved together with others.")
     desk_only: bool
     rule_set: int = Field(description="Number of the rules that made them; 0: the contract alone.")
     rules: list[int] = Field(description="Those of the set that matched, from 1.")
@@ -122,6 +123,7 @@ def _rendered(terms: Terms, sentence: str, rule_set: int, matched: list[int]) ->
         "quorum": terms.quorum,
         "strength": terms.strength.value,
         "note": terms.needs_note,
+        "one_by_one": terms.one_by_one,
         "desk_only": terms.desk_only,
         "rule_set": rule_set,
         "rules": matched,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 # Content may be kept so long; beyond it lie typing errors, and dates that cannot be computed.
@@ -110,12 +110,12 @@ class Contract:
     # The argument that says whom or what it concerns: approvers are told how often that was lately.
     subject: str = ""
     # The arguments that an approver may correct; ``None``: all that do not identify the operation.
-    editable: Sequence[str] | None = field(default=None, metadata=_INTERNAL)
+    editable: Sequence[str] | None = None
     # How old a plan may be when it is carried out; an older one is planned again first.
     plan_max_age: timedelta | None = None
     # Templates of what it changes, as "payment:{payment_id}": once another transaction took effect
     # on one of these, it is planned again before it is carried out.
-    touches: Sequence[str] = field(default=(), metadata=_INTERNAL)
+    touches: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Raises ``ValueError`` for a level that does not exist."""
@@ -205,12 +205,16 @@ def _published_fields() -> dict[str, tuple[str, type]]:
 def _published_as(name: str, hint: Any) -> tuple[str, type]:
     if timedelta in (hint, *get_args(hint)):
         return f"{name}_s", float
+    if any(get_origin(kind) is Sequence for kind in (hint, *get_args(hint))):
+        return name, list[str]
     return name, hint if hint in (bool, int) else str
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, list | tuple):
+        return list(value)
     return value.value if isinstance(value, StrEnum) else value
 
 

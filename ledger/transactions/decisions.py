@@ -223,6 +223,8 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
         details[seals.PROPOSER_KEPT_BY] = sorted(case.keepers)
     if vote.seconds_shown is not None:
         details["seconds_shown"] = round(vote.seconds_shown, 1)
+    if vote.together > 1:
+        details["together"] = vote.together
     if vote.verdict == Verdict.APPROVE and (seconds := case.undo_seconds(vote.undo_seconds)):
         details["undo_seconds"] = seconds
     if vote.by.is_agent:

@@ -32,6 +32,7 @@ class Ballot:
     seconds_shown: float | None = None
     undo_seconds: int = 0
     typed: bool = False
+    together: int = 1  # how many were approved by one click, this one included
     # Members of the event of one that was given in advance: by which grant, and what it charged.
     in_advance: Mapping[str, Any] = field(default_factory=dict)
 
@@ -46,6 +47,7 @@ class Vote(TypedDict):
     policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
     seconds_shown: NotRequired[float | None]  # how long a person had it before them; sealed, too
     typed: NotRequired[bool]  # a person typed the amount, or the name, of what is approved
+    together: NotRequired[int]
     in_advance: NotRequired[Mapping[str, Any]]
     undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
 
@@ -158,6 +160,11 @@ def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:
         return
     if terms.desk_only and vote.via not in votes.AT_THE_DESK:
         raise NotAllowed(Sentence("It is decided at the desk only."))
+    if terms.one_by_one and vote.together > 1:
+        raise NotAllowed(
+            Sentence("The rules ask to decide on it alone, not together with others."),
+            hint=Sentence("Nothing was decided. Open it, and decide there."),
+        )
     if terms.needs_note and not vote.reason.strip():
         raise InvalidRequest(
             Sentence("The rules ask for a note: say why you approve it."),

@@ -251,5 +251,7 @@ def terms_of_vote_faults(link: Link, terms: Terms) -> Iterator[str]:
         yield f"the approval of {link.principal} was not given at the desk."
     if terms.needs_note and link.reason_digest == seals.digest_of_text(""):
         yield f"the approval of {link.principal} has no note."
+    if terms.one_by_one and link.says.get("together", 1) != 1:
+        yield f"the approval of {link.principal} was given together with others."
     if terms.strength == Strength.TYPED and link.says.get("typed") is not True:
         yield f"the approval of {link.principal} was not typed."

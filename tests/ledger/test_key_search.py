@@ -13,6 +13,7 @@ from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
 from ledger.models import Tenant, Transaction
+from ledger.reporting.search import with_key_beginning
 from tests.ledger.test_admin import FILL
 from tests.operations.clusters import Cluster, home
 from tests.tables import taken_back
@@ -27,7 +28,7 @@ def fill(alias: str) -> None:
 
 
 def keys_that_begin(begin: str, alias: str = "default", most: int = 1_000) -> list[str]:
-    found = Transaction.objects.using(alias).with_key_beginning("acme", begin, most)
+    found = with_key_beginning(Transaction.objects.using(alias), "acme", begin, most)
     rows = Transaction.objects.using(alias).filter(pk__in=found)
     return sorted(rows.values_list("operation_key", flat=True))
 
@@ -56,7 +57,7 @@ EXPECTED = {
 @pytest.mark.parametrize("begin", EXPECTED)
 def test_the_beginning_of_a_key_is_looked_up_in_the_index_of_keys(many_transactions, begin):
     with CaptureQueriesContext(connection) as queries:
-        found = Transaction.objects.with_key_beginning("acme", begin, 1_000)
+        found = with_key_beginning(Transaction.objects.all(), "acme", begin, 1_000)
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN {queries[0]['sql']}")
         plan = "\n".join(line for (line,) in cursor.fetchall())

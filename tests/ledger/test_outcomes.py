@@ -18,6 +18,7 @@ ENDINGS = ("", *Ending.values)
 def row(state: str, ending: str = "", **more: str) -> Any:
     return SimpleNamespace(
         **{"ending_reason": "", "receipt": "", "late_receipt": "", "error_source": None}
+        | {"revision": 1, "asked_at": None}
         | {"state": state, "ending": ending, **more}
     )
 
@@ -38,6 +39,8 @@ BY_STATE = {
 BY_ENDING = {
     "": (("failed", True), ("failed", True)),
     "rejected": (("refused", True), ("refused", True)),
+    "sent_back": (("pending", True), ("refused", False)),
+    "outdated": (("pending", True), ("failed", False)),
     "expired": (("expired", True), ("expired", True)),
     "canceled": (("withdrawn", True), ("withdrawn", True)),
     "withdrawn": (("withdrawn", True), ("withdrawn", True)),

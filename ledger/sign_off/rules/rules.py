@@ -84,6 +84,7 @@ class Then(_Strict):
     strength: Strength = Strength.CLICK
     desk_only: bool = False
     note: bool = False
+    one_by_one: bool = False
     budgets: Annotated[list[Budget], Field(max_length=MOST_BUDGETS)] = []
 
     @field_validator("budgets")
@@ -102,6 +103,7 @@ class Then(_Strict):
             strength=self.strength,
             desk_only=self.desk_only,
             needs_note=self.note,
+            one_by_one=self.one_by_one,
             is_denied=self.verdict == Verdict.DENY,
         )
 

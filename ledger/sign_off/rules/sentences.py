@@ -66,6 +66,8 @@ def asked_in_words(terms: Terms) -> Sentence:
         parts.append(Sentence("with the amount typed"))
     if terms.needs_note:
         parts.append(Sentence("with a note"))
+    if terms.one_by_one:
+        parts.append(Sentence("one by one"))
     if terms.desk_only:
         parts.append(Sentence("at the desk only"))
     return _joined(_COMMA, parts)

@@ -43,6 +43,7 @@ class Terms:
     strength: Strength = Strength.CLICK
     desk_only: bool = False
     needs_note: bool = False
+    one_by_one: bool = False  # not together with others
     is_denied: bool = False
 
     def join(self, other: Terms) -> Terms:
@@ -56,6 +57,7 @@ class Terms:
             strength=max(self.strength, other.strength, key=STRENGTHS.index),
             desk_only=self.desk_only or other.desk_only,
             needs_note=self.needs_note or other.needs_note,
+            one_by_one=self.one_by_one or other.one_by_one,
             is_denied=self.is_denied or other.is_denied,
         )
 
@@ -121,6 +123,7 @@ class Terms:
             **({"strength": self.strength.value} if self.strength != Strength.CLICK else {}),
             **({"desk_only": True} if self.desk_only else {}),
             **({"note": True} if self.needs_note else {}),
+            **({"one_by_one": True} if self.one_by_one else {}),
             **({"deny": True} if self.is_denied else {}),
         }
 
@@ -133,6 +136,7 @@ def terms_from(value: Mapping[str, Any]) -> Terms:
         strength=Strength(value.get("strength", Strength.CLICK)),
         desk_only=value.get("desk_only") is True,
         needs_note=value.get("note") is True,
+        one_by_one=value.get("one_by_one") is True,
         is_denied=value.get("deny") is True,
     )
 

@@ -84,7 +84,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         if link.kind in votes.DECISIONS:
             required = votes.required_approver(terms.required_approver, links[:n])
             faults += votes.terms_of_vote_faults(link, terms)
-            decision_faults = [*_decision_faults(link, row, links[:n], required, deciders)]
+            decision_faults = [*_decision_faults(link, row, links, n, required, deciders)]
             if (
                 is_approval(link)
                 and terms.quorum > 1
@@ -184,7 +184,7 @@ def _actor_faults(
 def _gives_time_anew(link: Link, before: Sequence[Link]) -> bool:
     """True for the time that a worker gives to what it planned again."""
     is_extension = link.kind == states.EXTEND.kind and link.principal == str(WORKER)
-    return is_extension and (before[-1].kind, before[-1].principal) == (
+    return bool(is_extension and before) and (before[-1].kind, before[-1].principal) == (
         revisions.REVISED,
         str(WORKER),
     )
@@ -209,9 +209,9 @@ def _revision_faults(link: Link, before: Sequence[Link]) -> Iterator[str]:
 
 
 def _decision_faults(
-    link: Link, row: Any, before: Sequence[Link], required: str, deciders: set[str]
+    link: Link, row: Any, links: Sequence[Link], n: int, required: str, deciders: set[str]
 ) -> Iterator[str]:
-    says, first = link.says, before[0].says
+    says, first, before = link.says, links[0].says, links[:n]
     if says.get("intent_digest") != revisions.sealed_last(before, "intent_digest"):
         yield "the decision is on something else than what was prepared."
     if says.get("verdict") != votes.DECISIONS[link.kind]:

@@ -115,6 +115,7 @@ class RuleForm(forms.Form):
         label=gettext_lazy("each types the amount, or the name"), required=False
     )
     note = forms.BooleanField(label=gettext_lazy("each writes a note"), required=False)
+    one_by_one = forms.BooleanField(label=gettext_lazy("not together with others"), required=False)
     desk_only = forms.BooleanField(
         label=gettext_lazy("at the desk only, not in Slack"), required=False
     )
@@ -158,7 +159,7 @@ class RuleForm(forms.Form):
     @property
     def ways(self) -> list[Any]:
         """The fields of how each of them signs."""
-        return [self[name] for name in ("typed", "note", "desk_only")]
+        return [self[name] for name in ("typed", "note", "one_by_one", "desk_only")]
 
     def _tools(self) -> list[Any]:
         """Those that rules may let pass stand apart: of the others, a rule only asks for more."""
@@ -280,6 +281,7 @@ def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
         **({"strength": "typed"} if given["typed"] else {}),
         **({"desk_only": True} if given["desk_only"] else {}),
         **({"note": True} if given["note"] else {}),
+        **({"one_by_one": True} if given["one_by_one"] else {}),
     }
 
 
@@ -340,6 +342,7 @@ def _fields_of(rule: Mapping[str, Any]) -> dict[str, Any] | None:
         "widen_to": widen.get("to", APPROVERS),
         "typed": then.get("strength") == "typed",
         "note": then.get("note", False),
+        "one_by_one": then.get("one_by_one", False),
         "desk_only": then.get("desk_only", False),
         "why": rule.get("note", ""),
     }
