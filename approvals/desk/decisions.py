@@ -53,8 +53,8 @@ def approve(
     ``coordinator.approve`` raises.
     """
     row, roles = row_and_roles(user, transaction_id)
-    _require(Role.APPROVER, row, roles)
-    _check_surface(row, via)
+    require_role(Role.APPROVER, row, roles)
+    check_surface(row, via)
     full_display.check(row, via=via, user=user, proof=shown, has_opened=opened)
     types = has_to_type(user, row, via)
     if types and not confirmations.is_confirmed(typed, row):
@@ -101,11 +101,23 @@ def reject(
     The desk does not have to show it in full for this, because a rejection changes nothing outside.
     """
     row, roles = row_and_roles(user, transaction_id)
-    _require(Role.APPROVER, row, roles)
-    _check_surface(row, via)
+    require_role(Role.APPROVER, row, roles)
+    check_surface(row, via)
     if via != DESK:
         full_display.check(row, via=via, user=user, has_opened=True)
     return coordinator.reject(
+        transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
+    )
+
+
+def send_back(
+    user: User, transaction_id: UUID, *, digest: str, via: Surface, reason: str
+) -> Transaction:
+    """Reject it, and ask its agent to propose it anew, as the reason says."""
+    row, roles = row_and_roles(user, transaction_id)
+    require_role(Role.APPROVER, row, roles)
+    check_surface(row, via)
+    return coordinator.send_back(
         transaction_id, digest=digest, by=principal_of(user), via=via, reason=reason
     )
 
@@ -136,7 +148,7 @@ def resolve(
 ) -> Transaction:
     """Record an operator's statement of the outcome of a transaction in doubt."""
     row, roles = row_and_roles(user, transaction_id)
-    _require(Role.OPERATOR, row, roles)
+    require_role(Role.OPERATOR, row, roles)
     statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
     if outcome == Outcome.DECLINE:
         return coordinator.resolve(transaction_id, outcome=outcome, **statement)
@@ -147,7 +159,7 @@ def resolve(
 def compensate(user: User, transaction_id: UUID, *, via: Surface, reason: str) -> Transaction:
     """Start the tool's compensation of a committed transaction."""
     row, roles = row_and_roles(user, transaction_id)
-    _require(Role.OPERATOR, row, roles)
+    require_role(Role.OPERATOR, row, roles)
     with _by_another_person(row, user):
         return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
 
@@ -218,7 +230,8 @@ def row_and_roles(user: User, transaction_id: UUID) -> tuple[Transaction, Roles]
     return row, roles_of(user)
 
 
-def _require(role: Role, row: Transaction, roles: Roles) -> None:
+def require_role(role: Role, row: Transaction, roles: Roles) -> None:
+    """Raises ``NotAllowed``."""
     if role not in roles.get(row.tenant, frozenset()):
         raise NotAllowed(
             _("Only an operator of {tenant} may do that. {who}").format(
@@ -249,12 +262,15 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
         earlier = [given.kept_by or given.principal for given in approvals]
         if row.state == State.PREPARED:
             require_another_person(user, earlier, _("{name} has approved it."))
+            maker = seats.maker_of(row)
+            require_another_person(user, filter(None, [maker]), _("{name} has changed it."))
         elif row.settlement is not None:
             require_another_person(user, [row.settlement["by"]], _("{name} has proposed it."))
         yield
 
 
-def _check_surface(row: Transaction, via: Surface) -> None:
+def check_surface(row: Transaction, via: Surface) -> None:
+    """Raises ``NotAllowed`` where the contract, or a rule, wants the desk."""
     if via != DESK and policies.only_on_the_desk(row):
         raise NotAllowed(
             _("The contract of this tool, or a rule, allows a sign-off on the desk only."),

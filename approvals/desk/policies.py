@@ -51,15 +51,43 @@ ROLES_IN_PLURAL = {
 
 def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
     """Yes, or why this person may not approve now. Who may not may still be one who rejects."""
-    if not (may := may_reject(row, principal, roles, now)):
+    if not (may := may_change(row, principal, roles, now)):
         return may
-    if stopped := why_stopped(row):
-        return May(False, stopped)
-    if principal in barred_keepers_of(row):
-        return May(False, _("You keep the agent that proposed it; somebody else has to approve."))
+    if row.quorum > 1 and principal == seats.maker_of(row):
+        return May(False, _("You changed it, and two others have to approve. You can reject it."))
     if any(decision.kept_by == principal for decision in counted_approvals(row)):
         return May(False, _("An agent that you keep has approved it: together you have one vote."))
     return _by_the_rules(row, principal)
+
+
+def may_change(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
+    """Yes, or why this person may not correct it now."""
+    if not (may := may_talk(row, principal, roles, now)):
+        return may
+    if stopped := why_stopped(row):
+        return May(False, stopped)
+    return YES
+
+
+def may_talk(row: Transaction, principal: str, roles: Roles, now: datetime) -> May:
+    """Yes, or why this person may not ask its agent, nor give it more time now."""
+    if not (may := may_reject(row, principal, roles, now)):
+        return may
+    if principal in barred_keepers_of(row):
+        return May(False, _("You keep the agent that proposed it; somebody else has to approve."))
+    return YES
+
+
+def may_note(row: Transaction, roles: Roles) -> May:
+    """Yes, or why this person may not leave a note for colleagues; also once it is decided."""
+    if not roles.get(row.tenant, frozenset()) & {Role.APPROVER, Role.OPERATOR}:
+        return May(
+            False,
+            _("Only managers and operators of {tenant} leave notes.").format(tenant=row.tenant),
+        )
+    if row.content_erased_at is not None:
+        return May(False, _("Its content was erased."))
+    return YES
 
 
 def _by_the_rules(row: Transaction, principal: str) -> May:

@@ -11,7 +11,7 @@ from django.utils import timezone
 from ledger.models import Decision, Transaction, Verdict
 from ledger.principals import Principal, Surface
 from ledger.seals import Link
-from ledger.sign_off import groups
+from ledger.sign_off import groups, revisions
 from ledger.sign_off.rules import Strength, Terms, filled_seats, seating, terms_from
 from ledger.states import EventKind
 from ledger.transactions import may_be_replaced, seats_open_to, standing_approval
@@ -103,6 +103,11 @@ def signers(row: Transaction) -> frozenset[str] | None:
         for member in members:
             of_person[member.person].add(group)
     return frozenset(person for person, own in of_person.items() if can_fill(row, own))
+
+
+def maker_of(row: Transaction) -> str:
+    """The person who changed it last, if no agent or worker did; empty while nobody has."""
+    return revisions.maker_in(_links(row)) if row.revision > 1 else ""
 
 
 def groups_of_nobody(row: Transaction) -> list[str]:

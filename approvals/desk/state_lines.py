@@ -115,6 +115,8 @@ def _ended(row: Transaction, viewer: str) -> StateLine:
 DECISIVE = frozenset(
     {
         EventKind.REJECTED,
+        EventKind.SENT_BACK,
+        EventKind.OUTDATED,
         EventKind.EXPIRED,
         EventKind.CANCELED,
         EventKind.WITHDRAWN,
@@ -171,6 +173,7 @@ def who_was_faster(refusal: LedgerError, now: datetime) -> str:
     sentences = {
         EventKind.APPROVED: _("{name} approved it {time} before you."),
         EventKind.REJECTED: _("{name} rejected it {time} before you."),
+        EventKind.SENT_BACK: _("{name} sent it back {time} before you."),
     }
     sentence = sentences.get(decided.get("decision", ""))
     if sentence is None or not decided.get("decided_at"):

@@ -25,7 +25,13 @@ from ledger.tools import function_in, permit_tool_of, tool_of
 EVENT_LABELS: dict[str, str] = {kind: kind.label for kind in (*EventKind, *TaskEventKind)}
 
 DECISIVE = frozenset(
-    {EventKind.APPROVED, EventKind.REJECTED, EventKind.EXPIRED, EventKind.CANCELED}
+    {
+        EventKind.APPROVED,
+        EventKind.REJECTED,
+        EventKind.SENT_BACK,
+        EventKind.EXPIRED,
+        EventKind.CANCELED,
+    }
 )
 
 
@@ -61,6 +67,7 @@ def outcome(row: Transaction) -> str:
     return {
         EventKind.APPROVED: _("Approved by {name} {surface}"),
         EventKind.REJECTED: _("Rejected by {name} {surface}"),
+        EventKind.SENT_BACK: _("Sent back by {name} {surface}"),
         EventKind.CANCELED: _("Canceled by {name} {surface}"),
     }[EventKind(event.kind)].format(name=event.principal_name, surface=via(event))
 

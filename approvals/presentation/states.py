@@ -63,6 +63,8 @@ UNDOABLE = gettext_noop("It begins in a few seconds.")
 ACCEPTED = gettext_noop("Its service has accepted it, and is asked until it is done.")
 ENDINGS = {
     Ending.REJECTED: gettext_noop("Rejected by {name}"),
+    Ending.SENT_BACK: gettext_noop("Sent back by {name}"),
+    Ending.OUTDATED: gettext_noop("Not done: planned again, the tool refuses it by now"),
     Ending.EXPIRED: gettext_noop("Expired: nobody decided in time"),
     Ending.CANCELED: gettext_noop("Canceled by {name}"),
     Ending.HOLD_LAPSED: gettext_noop("Not done: what was held lapsed"),

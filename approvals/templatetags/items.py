@@ -90,6 +90,7 @@ VERDICT_OF = {
     EventKind.APPROVAL_RECORDED: Verdict.APPROVE,
     EventKind.APPROVED: Verdict.APPROVE,
     EventKind.REJECTED: Verdict.REJECT,
+    EventKind.SENT_BACK: Verdict.SEND_BACK,
     EventKind.PASSED_ON: Verdict.PASS_ON,
 }
 
@@ -170,7 +171,8 @@ def outcome_tone(row: Transaction) -> str:
 @register.filter
 def decided_by(row: Transaction) -> str:
     """The names of those whose decision it was."""
-    wanted = Verdict.REJECT if row.ending == Ending.REJECTED else Verdict.APPROVE
+    refusals = {Ending.REJECTED: Verdict.REJECT, Ending.SENT_BACK: Verdict.SEND_BACK}
+    wanted = refusals.get(row.ending, Verdict.APPROVE)  # type: ignore[call-overload]
     names = [
         _("{name} (in advance)").format(name=given.principal_name)
         if given.grant_id

@@ -28,6 +28,8 @@ LABEL_MAX, HELP_MAX = 120, 1_000
 CHOICE_MAX = 10_000  # as good as whole: who chooses has to see which is which
 # Keywords whose meaning no field shows.
 NOT_DRAWN = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "patternProperties", "prefixItems"})
+# A number that is kept as text, so that none of its digits is lost: ``DECIMAL`` of our own schemas.
+DECIMAL = "decimal"
 ONE_LINE_FORMATS = {"date": "date", "email": "email", "uri": "url", "date-time": "text"}
 EXAMPLES = {"date-time": "2026-11-30T17:00:00Z"}
 
@@ -76,6 +78,11 @@ class Node:
     def is_whole(self) -> bool:
         """True if a number has to be whole."""
         return self.schema.get("type") == "integer"
+
+    @property
+    def is_decimal(self) -> bool:
+        """True for a text that has to be a number."""
+        return self.kind == "text" and self.schema.get("format") == DECIMAL
 
     @property
     def placeholder(self) -> str:
@@ -243,6 +250,8 @@ class _Drawing:
             if not isinstance(options, list) or not all(isinstance(each, dict) for each in options):
                 continue
             real = [each for each in options if each.get("type") != "null"]
+            if word == "anyOf" and (decimal := _decimal_of(real)):
+                real = [decimal]
             if len(real) == 1:
                 return {**real[0], **_without(schema, word)}, len(real) < len(options)
         return schema, False
@@ -261,6 +270,14 @@ class _Drawing:
 
 def _without(schema: Schema, word: str) -> Schema:
     return {name: value for name, value in schema.items() if name != word}
+
+
+def _decimal_of(options: list[Schema]) -> Schema | None:
+    """One schema for what may be a number or a text, as pydantic writes a ``Decimal``."""
+    kinds = {str(each.get("type")): each for each in options if "enum" not in each}
+    if len(options) != 2 or kinds.keys() != {"number", "string"}:
+        return None
+    return {**kinds["number"], **kinds["string"], "format": DECIMAL}
 
 
 def _is_option(option: Any) -> bool:

@@ -72,8 +72,9 @@ def _is_shown(node: Node, value: Any) -> bool:
     """True if the field could show the value."""
     match node.kind:
         case "text" | "lines" | "email" | "url" | "date":
-            node.text = value if isinstance(value, str) else node.text
-            return isinstance(value, str)
+            is_number = node.is_decimal and _is_line(value)
+            node.text = value if isinstance(value, str) else as_json(value) if is_number else ""
+            return isinstance(value, str) or is_number
         case "number" if isinstance(value, int | float) and not isinstance(value, bool):
             node.text = as_json(value)
             return True
@@ -198,6 +199,9 @@ def _read_several(node: Node, data: QueryDict) -> Any:
 
 
 def _read_text(node: Node, text: str) -> str:
+    if node.is_decimal:
+        _number(text, {**node.schema, "type": "number"})
+        return text
     longest, shortest = node.longest, whole_number(node.schema.get("minLength"))
     if longest is not None and len(text) > longest:
         too_long = _("At most {most} characters; there are {number}.")
