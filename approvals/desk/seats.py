@@ -82,14 +82,14 @@ def can_fill(row: Transaction, own_groups: Collection[str]) -> bool:
     terms = terms_of(row)
     seats = frozenset(own_groups)
     if terms.widen:
-        seats = seats_open_to({"groups": own_groups}, timezone.now(), _links(row), terms)
+        seats = seats_open_to({"groups": own_groups}, timezone.now(), links_in(row), terms)
     return not {"", *seats}.isdisjoint(row.open_seats)
 
 
 def may_sign_again(row: Transaction, principal: str) -> bool:
     """True if an approval of this person fills no seat of what rules have asked for since."""
-    vote = standing_approval(_links(row), principal) if row.terms else None
-    return vote is not None and may_be_replaced(vote, _links(row))
+    vote = standing_approval(links_in(row), principal) if row.terms else None
+    return vote is not None and may_be_replaced(vote, links_in(row))
 
 
 def signers(row: Transaction) -> frozenset[str] | None:
@@ -107,7 +107,7 @@ def signers(row: Transaction) -> frozenset[str] | None:
 
 def maker_of(row: Transaction) -> str:
     """The person who changed it last, if no agent or worker did; empty while nobody has."""
-    return revisions.maker_in(_links(row)) if row.revision > 1 else ""
+    return revisions.maker_in(links_in(row)) if row.revision > 1 else ""
 
 
 def groups_of_nobody(row: Transaction) -> list[str]:
@@ -124,17 +124,17 @@ def _voters(row: Transaction, approvals: Collection[Decision]) -> list[frozenset
     for each in approvals:
         link = sealed.get(each.principal)
         voters.append(
-            seats_open_to(link.says, link.at, _links(row), terms) if link else frozenset()
+            seats_open_to(link.says, link.at, links_in(row), terms) if link else frozenset()
         )
     return voters
 
 
 def _sealed(row: Transaction) -> dict[str, Link]:
     """The event of the latest approval of each principal."""
-    return {link.principal: link for link in _links(row) if link.kind in APPROVALS}
+    return {link.principal: link for link in links_in(row) if link.kind in APPROVALS}
 
 
-def _links(row: Transaction) -> list[Link]:
+def links_in(row: Transaction) -> list[Link]:
     """The chain of the row. Read once for each instance: a page asks several times."""
     if "links_of_row" not in vars(row):
         events = sorted(row.events.all(), key=lambda event: event.seq)

@@ -9,7 +9,13 @@ from approvals.presentation.amounts import (
     span_written,
 )
 from approvals.presentation.decided import decided_in_words, kind_in_words
-from approvals.presentation.details import Detail, Value, details_of
+from approvals.presentation.details import (
+    Detail,
+    Difference,
+    Value,
+    details_of,
+    differences_in,
+)
 from approvals.presentation.evidence import Piece, folded_piece, names_of_pdfs, pieces_of
 from approvals.presentation.grants import (
     agent_names,
@@ -47,6 +53,7 @@ __all__ = [
     "ENDINGS",
     "LET_GO",
     "Detail",
+    "Difference",
     "Piece",
     "Value",
     "agent_names",
@@ -56,6 +63,7 @@ __all__ = [
     "day_of_month",
     "decided_in_words",
     "details_of",
+    "differences_in",
     "folded_piece",
     "grant_in_words",
     "in_words",

@@ -10,12 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from itertools import groupby
+from typing import Any
 
 from babel.numbers import format_currency, get_currency_precision
+from django.utils.translation import gettext as _
 
-from approvals.presentation.amounts import reader_locale
-from approvals.presentation.labels import Field
+from approvals.presentation.amounts import amount_written, reader_locale
+from approvals.presentation.labels import Field, read, risk_words
 from ledger.models import Transaction
+from ledger.sign_off.revisions import Change
 
 # Arguments of these names are amounts of money in the currency of the transaction.
 MONEY = re.compile(r"(^|_)(amount|price|total|fare|fee|cost|limit)$")
@@ -108,3 +111,76 @@ def _column(value: Value) -> str:
 def _differs(value: Value) -> bool:
     each = value.field
     return each.is_changed or not each.is_requested or not each.is_validated
+
+
+# --- what was changed ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that was changed, as text: its former one, and the one that it has since."""
+
+    name: str
+    before: str
+    after: str
+
+
+def differences_in(changes: Iterable[Change]) -> list[Difference]:
+    """What people see of these changes. An argument that is the amount stands for it."""
+    changes = list(changes)
+    money = next((each for each in changes if each.path == "financial_impact"), None)
+    amount = next((each for each in changes if money and _is_the_amount(each, money)), None)
+    if money is None or amount is None:
+        return [_difference(each) for each in changes]
+    name = amount.path.removeprefix(_ARGUMENT)
+    as_money = Difference(name, _money(money.before), _money(money.after))
+    return [
+        as_money if each is amount else _difference(each) for each in changes if each is not money
+    ]
+
+
+_ARGUMENT = "arguments."
+
+
+def _difference(change: Change) -> Difference:
+    match change.path:
+        case "action_summary":
+            return Difference(_("What happens"), change.before, change.after)
+        case "financial_impact":
+            return Difference(_("Amount"), _money(change.before), _money(change.after))
+        case "warnings":
+            return Difference(_("Warnings"), *("\n".join(each) or _("none") for each in change[1:]))
+        case "risk_level":
+            return Difference(_("Risk"), *(risk_words(each) for each in change[1:]))
+        case "evidence":
+            return Difference(_("Evidence"), *(_names(each) for each in change[1:]))
+    return Difference(change.path.removeprefix(_ARGUMENT), *(_text(each) for each in change[1:]))
+
+
+def _is_the_amount(change: Change, money: Change) -> bool:
+    """True for an argument that has exactly these two amounts."""
+    pairs = ((change.before, money.before), (change.after, money.after))
+    try:
+        return change.path.startswith(_ARGUMENT) and all(
+            impact is not None and Decimal(str(value)) == Decimal(impact["amount"])
+            for value, impact in pairs
+        )
+    except InvalidOperation:
+        return False
+
+
+def _money(impact: dict[str, str] | None) -> str:
+    if impact is None:
+        return _("none")
+    return amount_written(Decimal(impact["amount"]), impact["currency"])
+
+
+def _names(pieces: list[dict[str, str]]) -> str:
+    """The names of the evidence, each with the beginning of its digest: it may be all that is
+    different."""
+    names = [f"{each.get('name', '')} ({each.get('sha256', '')[:8]})" for each in pieces or ()]
+    return "\n".join(names) or _("none")
+
+
+def _text(value: Any) -> str:
+    return _("empty") if value in (None, "", [], {}) else read(value)

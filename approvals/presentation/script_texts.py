@@ -34,6 +34,7 @@ def texts_for_scripts() -> dict[str, str]:
         "undo_offered": _("Approved. Z undoes it for {seconds} seconds."),
         "undone": _("You withdrew your approval. Nothing was carried out."),
         "done_reject": _("Rejected."),
+        "done_send-back": _("Sent back."),
         "done_resolve": _("Recorded."),
         "done_answer": _("Answered."),
         "done_compensate": _("Begun."),

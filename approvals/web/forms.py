@@ -75,6 +75,35 @@ class RejectForm(forms.Form):
     )
 
 
+class SendBackForm(forms.Form):
+    digest = forms.RegexField(r"^[0-9a-f]{64}$")
+    reason = ReasonField(
+        max_length=2000,
+        error_messages={
+            "required": gettext_lazy("Say what to propose instead: the agent reads it.")
+        },
+    )
+
+
+class ChangeForm(forms.Form):
+    """Fields beside those of the tool's own arguments."""
+
+    digest = forms.RegexField(r"^[0-9a-f]{64}$")
+    shown = forms.CharField(required=False, max_length=100)
+    reason = ReasonField(required=False, max_length=2000)
+
+
+class SayForm(forms.Form):
+    text = ReasonField(
+        max_length=2000,
+        error_messages={"required": gettext_lazy("Say something: the text is empty.")},
+    )
+
+
+class MoreTimeForm(forms.Form):
+    until = forms.DateTimeField()
+
+
 class ResolveForm(forms.Form):
     outcome = forms.ChoiceField(choices=list(OUTCOMES.items()))
     receipt = forms.CharField(required=False, max_length=500)

@@ -8,7 +8,16 @@ from django.urls import include, path
 
 from approvals.web import first_day, inbox
 from approvals.web.account import account, installing, notifications, password, saved_views
-from approvals.web.item import allow, evidence, records, reviews, set_aside, together, transactions
+from approvals.web.item import (
+    allow,
+    changing,
+    evidence,
+    records,
+    reviews,
+    set_aside,
+    together,
+    transactions,
+)
 from approvals.web.operations import brakes, operations
 from approvals.web.record import break_glass, changes, history, policy_documents, standing
 from approvals.web.settings import agents, organisations, people, person
@@ -56,6 +65,19 @@ urlpatterns = [
         name="transaction-approve",
     ),
     path("transactions/<uuid:transaction_id>/allow/", allow.allow_page, name="transaction-allow"),
+    path("transactions/<uuid:transaction_id>/change/", changing.change, name="transaction-change"),
+    path(
+        "transactions/<uuid:transaction_id>/send-back",
+        transactions.send_back,
+        name="transaction-send-back",
+    ),
+    path("transactions/<uuid:transaction_id>/ask", transactions.ask, name="transaction-ask"),
+    path("transactions/<uuid:transaction_id>/note", transactions.note, name="transaction-note"),
+    path(
+        "transactions/<uuid:transaction_id>/more-time",
+        transactions.more_time,
+        name="transaction-more-time",
+    ),
     path("transactions/<uuid:transaction_id>/undo", transactions.undo, name="transaction-undo"),
     path(
         "transactions/<uuid:transaction_id>/reject", transactions.reject, name="transaction-reject"

@@ -76,6 +76,8 @@ document.addEventListener("htmx:sendError", ({ detail }) => {
 });
 document.addEventListener("htmx:beforeSend", () => { for (const note of $$("[data-unsent]")) note.remove(); });
 
+$(".change-form [autofocus]")?.select();
+
 // --- pages whose rows and figures are kept up to date ---------------------------------------------
 
 const PARTS_AGAIN = 2_000; // milliseconds between two refreshes

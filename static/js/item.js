@@ -6,7 +6,7 @@ import { word } from "./words.js";
 
 const NEXT_AFTER = 2_000; // milliseconds, for who lets the next item open by itself
 const UNDO = /\/undo$/;
-const VERBS = /\/(approve|reject|resolve|answer|compensate)(\?|$)/;
+const VERBS = /\/(approve|reject|send-back|resolve|answer|compensate)(\?|$)/;
 
 let openings = 0; // how many items were requested; only the last requested one is shown
 let opened = 0; // the request that was answered last
@@ -76,6 +76,16 @@ function keepOpened(item) {
   }
 }
 
+// What somebody is writing for the thread goes along.
+function keepSaid(said, isSaying) {
+  const box = $("#item [data-thread] textarea");
+  if (!said?.value || !box) return;
+  box.value = said.value;
+  box.setSelectionRange(said.selectionStart, said.selectionEnd);
+  box.closest("details").open = true;
+  if (isSaying) box.focus();
+}
+
 export async function refreshItem() {
   const item = openItem(), opening = openings;
   if (!item) return;
@@ -94,8 +104,10 @@ export async function refreshItem() {
   const top = $(".item-body", item)?.scrollTop ?? 0;
   const details = $$("details", item).map((each) => each.open);
   const hadFocus = heading() === document.activeElement;
+  const said = $("[data-thread] textarea", item), isSaying = said === document.activeElement;
   show(html);
   keepOpened(item);
+  keepSaid(said, isSaying);
   $("#item .item-body").scrollTop = top;
   $$("#item details").forEach((each, place) => { if (details[place]) each.open = true; });
   if (hadFocus) focusHeading();

@@ -1,4 +1,4 @@
-// j/k, enter, escape, a, r, z, /, g then a letter of a page, ?. Never while somebody is typing or a
+// j/k, enter, escape, a, e, r, z, /, g then a letter of a page, ?. Never while somebody is typing or a
 // dialog is open. A key that is held down moves through the list and decides nothing.
 import { focusHeading, isDecided, isOpening, openId, openNext, openRow, rowAt } from "./item.js";
 import { rowWith } from "./list.js";
@@ -42,6 +42,7 @@ export function listenToKeys() {
     j: () => step(1),
     k: () => step(-1),
     a: () => { if (!isOpening()) { arm(); answer(); } },
+    e: () => { if (!isOpening()) press("[data-change]"); },
     r: () => { if (!isOpening()) press("[data-reject]"); },
     z: () => $("[data-undo]:not(:disabled)")?.click(),
     "/": () => $("[data-search]")?.focus(),

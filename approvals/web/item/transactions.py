@@ -31,6 +31,7 @@ from approvals.desk import (
     signatures_of,
     signs_of,
     state_line,
+    thread,
     undo_offered_until,
     who_was_faster,
     why_stopped,
@@ -47,8 +48,17 @@ from approvals.presentation import (
     pieces_of,
     refusal_in_words,
 )
-from approvals.web.forms import ApproveForm, CompensateForm, RejectForm, ResolveForm
+from approvals.web.forms import (
+    ApproveForm,
+    CompensateForm,
+    MoreTimeForm,
+    RejectForm,
+    ResolveForm,
+    SayForm,
+    SendBackForm,
+)
 from approvals.web.item.rules_in_preview import asked_in_preview
+from approvals.web.item.thread_shown import thread_context
 from approvals.web.listing import list_context
 from approvals.web.requests import (
     roles_of_request,
@@ -66,6 +76,7 @@ from ledger.tools import silent_addresses
 WANTED: dict[Callable[..., Transaction], str] = {
     decisions.approve: EventKind.APPROVED,
     decisions.reject: EventKind.REJECTED,
+    decisions.send_back: EventKind.SENT_BACK,
 }
 APPROVAL = ("digest", "typed", "shown", "opened", "reason")
 WHOLE = "whole"  # in the query: show everything, nothing folded
@@ -74,7 +85,7 @@ WHOLE = "whole"  # in the query: show everything, nothing folded
 @login_required
 @require_safe
 def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
-    return _item(request, with_history(request, transaction_id))
+    return item_page(request, with_history(request, transaction_id))
 
 
 @login_required
@@ -97,6 +108,31 @@ def reject(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     return _decide(
         request, transaction_id, RejectForm(request.POST), decisions.reject, "digest", "reason"
     )
+
+
+@login_required
+@require_POST
+def send_back(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    form = SendBackForm(request.POST)
+    return _decide(request, transaction_id, form, decisions.send_back, "digest", "reason")
+
+
+@login_required
+@require_POST
+def ask(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    return _decide(request, transaction_id, SayForm(request.POST), thread.ask, "text")
+
+
+@login_required
+@require_POST
+def note(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    return _decide(request, transaction_id, SayForm(request.POST), thread.note, "text")
+
+
+@login_required
+@require_POST
+def more_time(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    return _decide(request, transaction_id, MoreTimeForm(request.POST), thread.extend, "until")
 
 
 @login_required
@@ -124,7 +160,7 @@ def _decide(
     if not form.is_valid():
         message = str(next(iter(form.errors.values()))[0])
         row = with_history(request, transaction_id)
-        return _item(request, row, status=422, problem=message)
+        return item_page(request, row, status=422, problem=message)
     values = {name: form.cleaned_data[name] for name in names}
     try:
         verb(request.user, transaction_id, via=Surface.WEB, **values)
@@ -136,13 +172,13 @@ def _decide(
         # Whoever wanted the same has lost nothing by it.
         is_same = bool(faster) and WANTED.get(verb) == refusal.extra.get("decision")
         problem = faster or refusal_in_words(refusal)
-        return _item(request, row, status=refusal.status, problem=problem, is_same=is_same)
+        return item_page(request, row, status=refusal.status, problem=problem, is_same=is_same)
     if not wants_fragment(request):
         return redirect("desk:transaction", transaction_id)
-    return _item(request, with_history(request, transaction_id))
+    return item_page(request, with_history(request, transaction_id))
 
 
-def _item(
+def item_page(
     request: HttpRequest,
     row: Transaction,
     status: int = 200,
@@ -151,6 +187,7 @@ def _item(
     is_same: bool = False,
 ) -> HttpResponse:
     context = item_context(request, row) | {"problem": problem, "is_same": is_same}
+    context["typed"] = request.POST.get("text", "") if problem else ""
     if wants_fragment(request):
         return render(request, "desk/_item.html", context, status=status)
     context["beside"] = inbox.beside(row, viewer_of(request))
@@ -183,6 +220,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     return {
         **_shown(request, row),
         **_settling(row, principal, roles),
+        **thread_context(row, events, viewer_of(request), now),
         "tx": row,
         "asked_as": asked_as,
         "may_decide": may_decide,
