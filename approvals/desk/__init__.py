@@ -49,7 +49,7 @@ from approvals.desk.grants import (
     without_room,
 )
 from approvals.desk.pace import must_type, undo_offered_until
-from approvals.desk.seats import Seat, seats_of
+from approvals.desk.seats import Seat, links_in, seats_of
 from approvals.desk.signatures import (
     either_of,
     holders_of,
@@ -58,6 +58,7 @@ from approvals.desk.signatures import (
     why_signed,
 )
 from approvals.desk.state_lines import error_in_words, state_line, who_was_faster
+from approvals.desk.thread import ask_agent, give_time, leave_note, revise
 from approvals.desk.viewers import BROKEN, MINE, Viewer
 from approvals.desk.votes import Voters, Votes, voters_of, votes_of
 
@@ -77,6 +78,7 @@ __all__ = [
     "Votes",
     "Work",
     "allow",
+    "ask_agent",
     "bars_of",
     "brake_of",
     "broken_glass",
@@ -84,9 +86,12 @@ __all__ = [
     "confirmation_word",
     "either_of",
     "error_in_words",
+    "give_time",
     "give_work",
     "holders_of",
+    "leave_note",
     "lent_to",
+    "links_in",
     "managers_in_words",
     "may_allow",
     "may_lift",
@@ -95,6 +100,7 @@ __all__ = [
     "names_of_target",
     "not_filled_by",
     "put_in_words",
+    "revise",
     "scope_in_words",
     "scopes_within",
     "seats_of",

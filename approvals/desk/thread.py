@@ -42,13 +42,13 @@ def revise(
     )
 
 
-def ask(user: User, transaction_id: UUID, *, via: Surface, text: str) -> Transaction:
+def ask_agent(user: User, transaction_id: UUID, *, via: Surface, text: str) -> Transaction:
     """Ask its agent. Raises ``NotFound, NotAllowed`` and what ``coordinator.ask`` raises."""
     row = _row_for_approver(user, transaction_id, via)
     return coordinator.ask(row.pk, by=principal_of(user), via=via, text=text)
 
 
-def extend(user: User, transaction_id: UUID, *, via: Surface, until: datetime) -> Transaction:
+def give_time(user: User, transaction_id: UUID, *, via: Surface, until: datetime) -> Transaction:
     """Give it time until then; the same again is refused, as it has that already.
 
     Raises ``NotFound, NotAllowed`` and what ``coordinator.extend`` raises.
@@ -58,16 +58,15 @@ def extend(user: User, transaction_id: UUID, *, via: Surface, until: datetime) -
     return coordinator.extend(row.pk, more, by=principal_of(user), via=via)
 
 
-def note(user: User, transaction_id: UUID, *, via: Surface, text: str) -> Transaction:
+def leave_note(user: User, transaction_id: UUID, *, via: Surface, text: str) -> Transaction:
     """A note for colleagues, which no agent is shown.
 
     Raises ``NotFound, NotAllowed`` and what ``coordinator.note`` raises.
     """
     row, roles = row_and_roles(user, transaction_id)
-    by = principal_of(user)
     if not (may := policies.may_note(row, roles)):
         raise NotAllowed(may.why_not)
-    return coordinator.note(row.pk, by=by, via=via, text=text)
+    return coordinator.note(row.pk, by=principal_of(user), via=via, text=text)
 
 
 def _row_for_approver(user: User, transaction_id: UUID, via: Surface) -> Transaction:

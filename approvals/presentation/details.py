@@ -126,7 +126,7 @@ class Difference:
 
 
 def differences_in(changes: Iterable[Change]) -> list[Difference]:
-    """What people see of these changes. An argument that is the amount stands for it."""
+    """These changes as people see them. An argument that is the amount stands for it."""
     changes = list(changes)
     money = next((each for each in changes if each.path == "financial_impact"), None)
     amount = next((each for each in changes if money and _is_the_amount(each, money)), None)

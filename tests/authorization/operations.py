@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 from django.urls import URLPattern, URLResolver, get_resolver
@@ -276,6 +277,10 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
     forms: list[tuple[str, dict[str, Any]]] = [
         ("/approve", {"digest": scene.pending.intent_digest}),
         ("/reject", {"digest": scene.pending.intent_digest, "reason": "No."}),
+        ("/send-back", {"digest": scene.pending.intent_digest, "reason": "Less."}),
+        ("/ask", {"text": "Which order is it?"}),
+        ("/note", {"text": "I know them."}),
+        ("/more-time", {"until": f"{scene.pending.expires_at + timedelta(minutes=1):%FT%TZ}"}),
         ("/resolve", {"outcome": "nothing_happened", "reason": "I looked."}),
         ("/compensate", {"reason": "Wrong."}),
         ("/hold", {"reason": "A claim."}),

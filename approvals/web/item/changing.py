@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
-from approvals.desk import policies, thread
+from approvals.desk import policies, revise
 from approvals.models import Role
 from approvals.presentation import full_display, in_words, refusal_and_hint
 from approvals.presentation.forms import Node, form_of, place_misfits, read_form, show_value
@@ -72,7 +72,7 @@ def _revise(
     """Raises ``LedgerError``, and ``Http404``."""
     said = {name: sent.cleaned_data[name] for name in ("digest", "shown", "reason")}
     try:
-        thread.revise(person_of(request), row.pk, arguments, via=Surface.WEB, **said)
+        revise(person_of(request), row.pk, arguments, via=Surface.WEB, **said)
     except NotFound:
         raise Http404 from None
 

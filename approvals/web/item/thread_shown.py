@@ -9,8 +9,7 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from approvals.desk import Viewer, policies, why_stopped
-from approvals.desk.seats import links_in
+from approvals.desk import Viewer, links_in, policies, why_stopped
 from approvals.presentation import Difference, differences_in, span_of
 from ledger.models import Event, Transaction
 from ledger.sign_off.revisions import changes_between, content_of
@@ -63,14 +62,14 @@ def thread_context(
         "thread": [event for event in events if event.kind in coordinator.THREAD],
         "question": _question(row, events, now) if is_open and row.asked_at else None,
         "more_time": [*_more_time(row)] if may_talk and not why_stopped(row) else [],
-        "in_place_of": _one(row, pk=row.replaces) if row.replaces else None,
-        "followed_by": _one(row, replaces=row.pk) if row.ending == Ending.SENT_BACK else None,
+        "in_place_of": _latest(row, pk=row.replaces) if row.replaces else None,
+        "followed_by": _latest(row, replaces=row.pk) if row.ending == Ending.SENT_BACK else None,
         "neighbours": _neighbours(row),
     }
 
 
 def changed_in(row: Transaction, events: Iterable[Event]) -> Changed | None:
-    """What its revisions changed; each of their events gets its own ``differences``."""
+    """The changes by its revisions; each of their events gets its own ``differences``."""
     revised = [event for event in events if event.kind == EventKind.REVISED]
     if row.revision == 1 or row.content_erased_at is not None or not revised:
         return None
@@ -100,7 +99,7 @@ def _more_time(row: Transaction) -> Iterable[MoreTime]:
         yield MoreTime(_("As long as it may wait"), longest)
 
 
-def _one(row: Transaction, **which: Any) -> Transaction | None:
+def _latest(row: Transaction, **which: Any) -> Transaction | None:
     return Transaction.objects.filter(tenant=row.tenant, **which).order_by("-pk").first()
 
 

@@ -19,19 +19,21 @@ from django.views.decorators.http import require_POST, require_safe
 
 from a2a import origins
 from approvals.desk import (
+    ask_agent,
     can_be_allowed,
     confirmation_word,
     decisions,
     either_of,
+    give_time,
     holders_of,
     inbox,
+    leave_note,
     must_type,
     names_of_target,
     policies,
     signatures_of,
     signs_of,
     state_line,
-    thread,
     undo_offered_until,
     who_was_faster,
     why_stopped,
@@ -120,19 +122,19 @@ def send_back(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def ask(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
-    return _decide(request, transaction_id, SayForm(request.POST), thread.ask, "text")
+    return _decide(request, transaction_id, SayForm(request.POST), ask_agent, "text")
 
 
 @login_required
 @require_POST
 def note(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
-    return _decide(request, transaction_id, SayForm(request.POST), thread.note, "text")
+    return _decide(request, transaction_id, SayForm(request.POST), leave_note, "text")
 
 
 @login_required
 @require_POST
 def more_time(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
-    return _decide(request, transaction_id, MoreTimeForm(request.POST), thread.extend, "until")
+    return _decide(request, transaction_id, MoreTimeForm(request.POST), give_time, "until")
 
 
 @login_required
