@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
@@ -55,7 +54,6 @@ def change(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
         if sent.is_valid() and not node.is_faulty:
             try:
                 _revise(request, row, sent, _typed(before, node, value, schema))
-                messages.success(request, _("Changed, and planned again. Nothing is decided yet."))
                 return redirect("desk:transaction", transaction_id)
             except LedgerError as refusal:
                 problem, status = _refused(node, refusal), refusal.status
