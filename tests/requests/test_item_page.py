@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from approvals.desk import confirmation_word
 from ledger import execution
 from ledger.models import Agent, Event, Transaction
 from ledger.principals import agent
@@ -149,7 +150,10 @@ def test_where_two_sign_the_maker_of_the_change_is_not_offered_to(helpdesk, as_a
     row = edited(propose("pay_two", reference="p1", amount="482.00"), amount="48.20")
     assert "You changed it, and two others have to approve" in page(as_alice, row)
     assert (
-        post(as_alice, row, "approve", digest=row.intent_digest, typed="48.20").status_code == 403
+        post(
+            as_alice, row, "approve", digest=row.intent_digest, typed=confirmation_word(row)
+        ).status_code
+        == 403
     )
 
 

@@ -50,7 +50,7 @@ def change(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     if request.method == "POST":
         before, node = node, form_of(schema)
         value = read_form(node, request.POST, schema)
-        problem, status = _("It was not changed: see below."), 422
+        problem, status = _("Something below does not fit."), 422
         if sent.is_valid() and not node.is_faulty:
             try:
                 _revise(request, row, sent, _typed(before, node, value, schema))
@@ -68,9 +68,9 @@ def _revise(
     request: HttpRequest, row: Transaction, sent: ChangeForm, arguments: Mapping[str, Any]
 ) -> None:
     """Raises ``LedgerError``, and ``Http404``."""
-    said = {name: sent.cleaned_data[name] for name in ("digest", "shown", "reason")}
+    values = {name: sent.cleaned_data[name] for name in ("digest", "shown", "reason")}
     try:
-        revise(person_of(request), row.pk, arguments, via=Surface.WEB, **said)
+        revise(person_of(request), row.pk, arguments, via=Surface.WEB, **values)
     except NotFound:
         raise Http404 from None
 
