@@ -705,7 +705,7 @@ def as_of(row: Record, revisions: list[Record], events: list[Record], number: in
     if len(contents) != 1 or set(contents[0]) != set(CONTENT):
         return None
     was = {**row, **contents[0]}
-    is_sealed = says(revised[number - 1]).get("replaces") in intent_digests(was)
+    is_sealed = says(revised[number - 1]).get("replaces") in [*intent_digests(was)]
     return was if is_sealed else None
 
 
