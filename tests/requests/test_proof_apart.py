@@ -14,16 +14,17 @@ from ledger.sign_off import grants
 from ledger.transactions import coordinator
 from tests.conftest import propose
 from tests.forgery import end_retention, forge
-from tests.grants.conftest import TEN_TIMES, of, wanted
+from tests.grants.conftest import wanted
 from tests.requests.conftest import approve
 from tests.rules.test_proof import faults_of_both
 
 pytestmark = pytest.mark.django_db
 
 
-def test_a_vote_in_advance_is_judged_by_what_it_was_on(helpdesk, edited, alice, bob):
-    grants.give(wanted(tool="pay_two", budgets=[of("500 EUR"), TEN_TIMES]), by=alice, via="web")
-    row = propose("pay_two", reference="p1", amount="48.20")
+def test_a_vote_in_advance_is_judged_by_what_it_was_on(activated, helpdesk, edited, alice, bob):
+    activated({"when": {"tool": "refund"}, "then": {"verdict": "ask", "seats": {"approvers": 2}}})
+    grants.give(wanted(), by=alice, via="web")
+    row = propose("refund", order="o1", amount="48.20")
     assert Event.objects.get(subject=row.pk, kind="approval_recorded").via == "grant"
 
     edited(row, bob, amount="482.00")
