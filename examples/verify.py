@@ -651,7 +651,7 @@ def may_move(row: Record, events: list[Record], number: int) -> bool:
 
 
 def left_of_rest(events: list[Record], at: int) -> int:
-    """What is not over yet of the time that questions without an answer gave, one after another."""
+    """The part that is not over yet of the time that questions without an answer gave, one after another."""
     rests_until = 0
     for event in events:
         if event["kind"] == "answered":
@@ -684,7 +684,7 @@ def revised_in(events: list[Record]) -> list[Record]:
 
 
 def sealed_last(events: list[Record], name: str) -> Any:
-    """What the last of these events sealed of the live revision."""
+    """The value that the last of these events sealed of the live revision."""
     reseals = {"revised", "plan_confirmed"} if name == "row_digest" else {"revised"}
     sealing = [event for event in events if event["seq"] == 1 or event["kind"] in reseals]
     return says(sealing[-1]).get(name) if sealing else None
@@ -1854,7 +1854,7 @@ class Totals:
 
 
 class Replacements:
-    """What was sent back and what replaces it, gathered while the export is read."""
+    """Transactions that were sent back, and those that replace them, gathered while the export is read."""
 
     def __init__(self) -> None:
         self.sent_back: set[tuple[str, ...]] = set()

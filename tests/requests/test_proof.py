@@ -69,7 +69,7 @@ def untouched(django_db_setup, django_db_blocker) -> Iterator[Rows]:
 
 @pytest.fixture
 def rows(untouched: Rows, db: None) -> Rows:
-    """What a test does to them is taken back after the test."""
+    """All that a test does to them is taken back after the test."""
     return copy.deepcopy(untouched)
 
 

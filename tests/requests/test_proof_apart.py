@@ -1,4 +1,4 @@
-"""What is proved of revisions apart: votes in advance, an erasure, and before a worker begins."""
+"""Proof of revisions apart: votes in advance, an erasure, and before a worker begins."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def _prepared(row: Transaction) -> Record:
 
 
 def _revisions(row: Transaction) -> Record:
-    """What was shown before it was changed: first what its agent had proposed."""
+    """The texts that were shown before it was changed: first the one that its agent proposed."""
     links = links_of(row.pk)
     former = former_of(row.pk, links)
     rows = (as_of(row, former, links, number) for number in range(1, row.revision))

@@ -110,8 +110,8 @@ class Grants:
                 continue
             seen = as_of(row, history.former, links, revisions.number_in(links[:n]))
             has_evidence = bool(revisions.sealed_last(links[:n], seals.EVIDENCE))
-            found = _vote_faults(given, link, row, seen, has_evidence=has_evidence)
-            yield from (f"{name}: {fault}" for fault in found)
+            faults = _vote_faults(given, link, row, seen, has_evidence=has_evidence)
+            yield from (f"{name}: {fault}" for fault in faults)
             owner, budgets = grants.owner_of(given.grant), grants.budgets_of(given.grant)
             limits = [] if given.grant.pk in used else [(owner, budgets)]
             used.add(given.grant.pk)

@@ -228,8 +228,9 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
         subject = min(keys)
         taken = {name: s.take() for name, s in sources.items() if s.key == subject}
         history = History(UUID(int=subject), taken.pop("events", []))
-        for name in of_each:
-            setattr(history, name, taken.pop(name, []))
+        rest = (taken.pop(name, []) for name in of_each)
+        history.votes, history.permits, history.evidence, history.revisions, *others = rest
+        (history.charges,) = others
         history.contents = taken.pop("contents", {})
         history.rows = taken
         yield history
