@@ -651,7 +651,7 @@ def may_move(row: Record, events: list[Record], number: int) -> bool:
 
 
 def left_of_rest(events: list[Record], at: int) -> int:
-    """The part that is not over yet of the time that questions without an answer gave, one after another."""
+    """The part that is not over yet of the time that questions without an answer gave."""
     rests_until = 0
     for event in events:
         if event["kind"] == "answered":
@@ -1854,7 +1854,7 @@ class Totals:
 
 
 class Replacements:
-    """Transactions that were sent back, and those that replace them, gathered while the export is read."""
+    """Transactions that were sent back, and those that replace them, as the export is read."""
 
     def __init__(self) -> None:
         self.sent_back: set[tuple[str, ...]] = set()
