@@ -21,6 +21,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
@@ -62,9 +63,17 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "passed_on": ({"prepared"}, "prepared"),
         "escalated": ({"prepared"}, "prepared"),
         "deadline_moved": ({"prepared"}, None),
+        "revised": ({"prepared", "approved"}, "prepared"),
+        "plan_confirmed": ({"approved"}, None),
+        "outdated": ({"approved"}, "rolling_back"),
+        "asked": ({"prepared"}, None),
+        "answered": ({"prepared"}, None),
+        "extended": ({"prepared"}, None),
+        "noted": (BEGUN | NOT_BEGUN, None),
         "approved": ({"prepared"}, "approved"),
         "approval_withdrawn": ({"prepared", "approved"}, "prepared"),
         "rejected": ({"prepared"}, "rolling_back"),
+        "sent_back": ({"prepared"}, "rolling_back"),
         "expired": ({"prepared"}, "rolling_back"),
         "canceled": ({"prepared"}, "rolling_back"),
         "terms_renewed": ({"prepared", "approved"}, None),
@@ -125,8 +134,10 @@ VERDICTS = {
     "approval_recorded": "approve",
     "approved": "approve",
     "rejected": "reject",
+    "sent_back": "send_back",
     "passed_on": "pass_on",
 }
+REFUSALS = ("reject", "send_back")
 KINDS = {"NONE": {"system", "user"}, "SUPERVISOR": {"agent", "user"}, "HUMAN": {"user"}}
 OF_THE_PROPOSER = {
     "prepared",
@@ -135,7 +146,9 @@ OF_THE_PROPOSER = {
     "permit_issued",
     "escalated",
     "canceled",
+    "answered",
 }
+OF_PEOPLE = {"asked", "extended", "noted"}
 OF_THE_SYSTEM = {
     "handed_over",
     "claimed",
@@ -145,8 +158,13 @@ OF_THE_SYSTEM = {
     "terms_renewed",
     "terms_tightened",
     "deadline_moved",
+    "plan_confirmed",
+    "outdated",
 }
 NEEDS_SIGN_OFF = {"approved", "handed_over", "claimed"}
+WORKER = "system:worker"
+MOVES_DEADLINE = {"deadline_moved", "extended", "asked", "answered"}
+REST_US, REST_TOLERANCE_US = 3600 * 10**6, 5 * 10**6
 AFTER_A_CLAIM = {"receipt_kept", "late_receipt"}
 BY_WORD = {
     "committed": "committed",
@@ -244,6 +262,16 @@ SHOWN = (
     "risk_level",
     "arguments",
     "operation_key",
+)
+# The columns that a revision may change; what a former one had is in its record.
+CONTENT = (
+    "arguments",
+    "action_summary",
+    "warnings",
+    "amount",
+    "currency",
+    "risk_level",
+    "evidence",
 )
 EVENT = (
     "previous_hash",
@@ -361,6 +389,7 @@ class History:
         self.decisions: list[Record] = []
         self.permits: list[Record] = []
         self.evidence: list[Record] = []
+        self.revisions: list[Record] = []
         self.charges: list[Record] = []
         self.events: list[Record] = []
 
@@ -396,13 +425,12 @@ class History:
             yield from decision_faults(self.decisions, self.events)
             yield from permit_faults(self.permits, self.events)
             yield from charge_faults(self.charges, self.events)
+            yield from revision_faults(row, self.revisions, self.events)
             shown, name = row.get("evidence") or [], f"transaction {row['id']}"
-            contents = [
-                base64.b64decode(piece["content"]) if piece["number"] == number else b""
-                for number, piece in enumerate(self.evidence, 1)
-            ]
-            for fault in evidence_faults(shown, contents, self.events):
-                yield f"{name}: {fault}"
+            if shown_digests(shown) != sealed_evidence(self.events):
+                yield f"{name}: the evidence is not what was sealed."
+            if [*map(stored, self.evidence)] != [*all_evidence(self.events)]:
+                yield f"{name}: the content of the evidence is not what was sealed."
 
 
 def says(event: Record) -> Record:
@@ -509,13 +537,33 @@ def emptiness_faults(texts: Record, events: list[Record]) -> Iterator[str]:
 def evidence_faults(
     shown: list[Record], contents: list[bytes], events: list[Record]
 ) -> Iterator[str]:
-    """What is there is what was shown, and what the first event sealed; after an erasure none."""
-    is_erased = erasure_in(events) is not None
-    sealed = [] if is_erased else says(events[0]).get("evidence", [])
-    if [piece.get("sha256") for piece in shown] != sealed:
+    """What is there is what was shown, and what the events sealed; after an erasure none."""
+    sealed = sealed_evidence(events)
+    if shown_digests(shown) != sealed:
         yield "the evidence is not what was sealed."
     if [*map(sha256, contents)] != sealed:
         yield "the content of the evidence is not what was sealed."
+
+
+def shown_digests(shown: list[Record]) -> list[Any]:
+    return [piece.get("sha256") for piece in shown]
+
+
+def sealed_evidence(events: list[Record]) -> list[Any]:
+    return [] if erasure_in(events) else sealed_last(events, "evidence") or []
+
+
+def all_evidence(events: list[Record]) -> Iterator[tuple[int, int, str]]:
+    """Revision, number and digest of each piece that there must be."""
+    planned = [event for event in events if event is events[0] or event["kind"] == "revised"]
+    for revision, event in enumerate([] if erasure_in(events) else planned, 1):
+        for number, sealed in enumerate(says(event).get("evidence", []), 1):
+            yield revision, number, sealed
+
+
+def stored(piece: Record) -> tuple[int, int, str]:
+    content = base64.b64decode(piece["content"])
+    return piece.get("revision", 1), piece["number"], sha256(content)
 
 
 def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
@@ -525,10 +573,17 @@ def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     if texts["expires_at"] != deadline_after(texts["expires_at"], events):
         yield f"{name}: expires_at is not what its events sealed."
     texts["expires_at"] = deadline_as_prepared(texts["expires_at"], events)
-    if first.get("row_digest") != row_digest(texts, former_digests(events), first):
+    if sealed_last(events, "row_digest") != row_digest(texts, former_digests(events), first):
         yield f"{name} is not what was prepared."
+    if sealed_last(events, "intent_digest") != row["intent_digest"]:
+        yield f"{name}: intent_digest is not the sealed one."
+    if (row.get("replaces") or "") != first.get("replaces", ""):
+        yield f"{name}: replaces is not the sealed one."
+    is_asked = row["state"] == "prepared" and open_question(events) is not None
+    if row["state"] == "prepared" and (row.get("asked_at") is not None) != is_asked:
+        yield f"{name}: whether a question waits is not what its events say."
     of_terms = OF_TERMS if row["terms"] is not None else set()
-    for column in {"intent_digest", "quorum", "required_approver", "input_hash"} - of_terms:
+    for column in {"quorum", "required_approver", "input_hash"} - of_terms:
         if first.get(column) != row[column]:
             yield f"{name}: {column} is not the sealed one."
     if row.get("keeper_may_sign", False) != (first.get("keeper_may_sign") is True):
@@ -549,33 +604,178 @@ def row_faults(row: Record, events: list[Record]) -> Iterator[str]:
             yield f"{name}: {column} is not what its events sealed."
 
 
+# --- deadlines --------------------------------------------------------------------------------
+
+
+def moves_deadline(event: Record) -> bool:
+    """Brakes always do; a question at the longest time that there is leaves it as it is."""
+    return event["kind"] == "deadline_moved" or (
+        event["kind"] in MOVES_DEADLINE and "from" in says(event)
+    )
+
+
 def deadline_as_prepared(deadline: str, events: list[Record]) -> str:
-    moved = [str(says(event).get("from")) for event in events if event["kind"] == "deadline_moved"]
+    moved = [str(says(event).get("from")) for event in events if moves_deadline(event)]
     return moved[0] if moved else deadline
 
 
 def deadline_after(deadline: str, events: list[Record]) -> str:
     """As the last event that moved it says; ``deadline`` where none did."""
-    moved = [event for event in events if event["kind"] == "deadline_moved"]
+    moved = [event for event in events if moves_deadline(event)]
     return str(outcome_after(moved[-1:]).get("expires_at")) if moved else deadline
 
 
 def deadline_faults(row: Record, events: list[Record]) -> Iterator[str]:
-    """A deadline goes on from where it was, and by no more than the time that had passed."""
+    """A deadline goes on from where it was, and by no more than its move may take or give."""
     first = deadline_as_prepared(str(row["expires_at"]), events)
     for number, event in enumerate(events):
-        if event["kind"] != "deadline_moved":
+        if not moves_deadline(event):
             continue
         name = f"event {event['id']} of transaction {row['id']}"
         if says(event).get("from") != deadline_after(first, events[:number]):
             yield f"{name}: it moved another deadline than the sealed one."
-        elif not 0 < moved_us(first, event) <= int(event["at"]) - int(row["created_at"]):
-            yield f"{name}: the deadline was moved by more than the time that had passed."
+        elif not may_move(row, events, number):
+            yield f"{name}: the deadline was moved by more than it may be."
 
 
-def moved_us(first: str, event: Record) -> int:
-    now = deadline_after("", [event])
-    return int(now) - int(first) if first.isdecimal() and now.isdecimal() else 0
+def may_move(row: Record, events: list[Record], number: int) -> bool:
+    event = events[number]
+    step, at = step_us(event), int(event["at"])
+    if event["kind"] == "extended":
+        return step > 0
+    if event["kind"] == "asked":
+        return 0 < step <= REST_US
+    if event["kind"] == "answered":
+        return 0 < -step <= left_of_rest(events[:number], at) + REST_TOLERANCE_US
+    return 0 < put_off_us(events[: number + 1]) <= at - int(row["created_at"])
+
+
+def left_of_rest(events: list[Record], at: int) -> int:
+    """The part that is not over yet of the time that questions without an answer gave."""
+    rests_until = 0
+    for event in events:
+        if event["kind"] == "answered":
+            rests_until = 0
+        if event["kind"] == "asked" and "from" in says(event):
+            rests_until = max(rests_until, int(event["at"])) + step_us(event)
+    return max(rests_until - at, 0)
+
+
+def open_question(events: list[Record]) -> Record | None:
+    talk = [event for event in events if event["kind"] in ("asked", "answered")]
+    return talk[-1] if talk and talk[-1]["kind"] == "asked" else None
+
+
+def step_us(event: Record) -> int:
+    before, now = str(says(event).get("from")), deadline_after("", [event])
+    return int(now) - int(before) if before.isdecimal() and now.isdecimal() else 0
+
+
+def put_off_us(events: list[Record]) -> int:
+    """By how much brakes have put the deadline off in these events."""
+    return sum(step_us(event) for event in events if event["kind"] == "deadline_moved")
+
+
+# --- revisions --------------------------------------------------------------------------------
+
+
+def revised_in(events: list[Record]) -> list[Record]:
+    return [event for event in events if event["kind"] == "revised"]
+
+
+def sealed_last(events: list[Record], name: str) -> Any:
+    """The value that the last of these events sealed of the live revision."""
+    reseals = {"revised", "plan_confirmed"} if name == "row_digest" else {"revised"}
+    sealing = [event for event in events if event["seq"] == 1 or event["kind"] in reseals]
+    return says(sealing[-1]).get(name) if sealing else None
+
+
+def maker_in(events: list[Record]) -> str:
+    """The person who made the live revision; empty for an agent's, or one that was planned."""
+    maker = revised_in(events)[-1]["principal"] if revised_in(events) else ""
+    return maker if maker.startswith("user:") else ""
+
+
+def as_of(row: Record, revisions: list[Record], events: list[Record], number: int) -> Record | None:
+    """The row as it was in this revision; nothing where that is not what the events sealed."""
+    revised = revised_in(events)
+    if number > len(revised):
+        return row
+    contents = [each["content"] for each in revisions if each["number"] == number]
+    if len(contents) != 1 or set(contents[0]) != set(CONTENT):
+        return None
+    was = {**row, **contents[0]}
+    is_sealed = says(revised[number - 1]).get("replaces") in [*intent_digests(was)]
+    return was if is_sealed else None
+
+
+def revision_faults(row: Record, revisions: list[Record], events: list[Record]) -> Iterator[str]:
+    """Each former revision is what an event replaced, and changed as the events say."""
+    name, revised = f"transaction {row['id']}", revised_in(events)
+    if row.get("revision", 1) != len(revised) + 1:
+        yield f"{name}: its revision is not what its events made it."
+    if [each["number"] for each in revisions] != [*range(1, len(revised) + 1)]:
+        yield f"{name}: its former revisions are not those that events replaced."
+        return
+    if erasure_in(events) is not None:
+        kept = [each["number"] for each in revisions if each["content"] != {}]
+        yield from (f"{name}: revision {number} should be erased." for number in kept)
+        return
+    try:
+        rows = [as_of(row, revisions, events, n) for n in range(1, len(revised) + 2)]
+    except UNREADABLE:
+        rows = [None]
+    shown = [next(intents(each)) for each in rows if each is not None]
+    if len(shown) != len(rows):
+        yield f"{name}: a former revision is not what was sealed."
+        return
+    for event, (before, after) in zip(revised, pairwise(shown), strict=False):
+        changed = says(event).get("changed")
+        if not isinstance(changed, list) or sorted(changed) != sorted(changes(before, after)):
+            yield f"event {event['id']} of {name}: it changed something else than it says."
+
+
+def changes(before: Record, after: Record) -> Iterator[str]:
+    """The paths of the values that are different in two intents."""
+    yield from changed_paths(before["arguments"], after["arguments"], "arguments")
+    for name in ("action_summary", "financial_impact", "warnings", "risk_level", "evidence"):
+        if before.get(name) != after.get(name):
+            yield name
+
+
+def changed_paths(before: Any, after: Any, path: str) -> Iterator[str]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in {**before, **after}:
+            yield from changed_paths(before.get(name), after.get(name), f"{path}.{name}")
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for number, pair in enumerate(zip(before, after, strict=True)):
+            yield from changed_paths(*pair, f"{path}[{number}]")
+    elif before != after or type(before) is not type(after):
+        yield path
+
+
+def revised_faults(event: Record, before: list[Record]) -> Iterator[str]:
+    """A person changes what waits; the worker what was signed off and is not true any more."""
+    who, details = event["principal"], says(event)
+    by_person = who.startswith("user:") and event["from_state"] == "prepared"
+    if not by_person and (who, event["from_state"]) != (WORKER, "approved"):
+        yield f"revised by {who}, out of {event['from_state']}."
+    if details.get("revision") != len(revised_in(before)) + 2:
+        yield "it is not the next revision."
+    if details.get("replaces") != sealed_last(before, "intent_digest"):
+        yield "it replaces something else than what was there."
+
+
+def talk_faults(event: Record, before: list[Record], proposer: str) -> Iterator[str]:
+    kind, who = event["kind"], event["principal"]
+    last = [(each["kind"], each["principal"]) for each in before[-1:]]
+    is_anew = kind == "extended" and who == WORKER and last == [("revised", WORKER)]
+    if kind in OF_PEOPLE and not who.startswith("user:") and not is_anew:
+        yield f"{kind} by {who}."
+    if kind == "answered" and who != proposer:
+        yield "answered by somebody else than the proposer."
+    if kind == "plan_confirmed" and {"intent_digest", "evidence", "revision"} & says(event).keys():
+        yield "it confirms something else than what was signed off."
 
 
 def task_row_faults(row: Record, events: list[Record]) -> Iterator[str]:
@@ -641,6 +841,10 @@ def sealed_of_task(events: list[Record]) -> Record:
 
 
 def intent_digests(row: Record) -> Iterator[str]:
+    yield from (sha256(canonical(shown).encode()) for shown in intents(row))
+
+
+def intents(row: Record) -> Iterator[Record]:
     """One for each number of decimals that a currency may have."""
     shown = {"transaction_id": row["id"], "financial_impact": None, **{c: row[c] for c in SHOWN}}
     if row.get("tool_version"):
@@ -648,13 +852,13 @@ def intent_digests(row: Record) -> Iterator[str]:
     if row.get("evidence"):
         shown["evidence"] = row["evidence"]
     if row["amount"] is None:
-        yield sha256(canonical(shown).encode())
+        yield shown
         return
     amount = Decimal(row["amount"])
     for decimals in range(7):
         if round(amount, decimals) == amount:
             impact = {"amount": f"{amount:.{decimals}f}", "currency": row["currency"]}
-            yield sha256(canonical({**shown, "financial_impact": impact}).encode())
+            yield {**shown, "financial_impact": impact}
 
 
 def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
@@ -677,9 +881,15 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
             yield f"{name}: canceled by somebody else."
         if kind in OF_THE_SYSTEM and not who.startswith("system:"):
             yield f"{name}: {kind} by {who}."
+        before = events[: number - 1]
+        yield from (f"{name}: {fault}" for fault in talk_faults(event, before, proposer))
+        if kind == "revised":
+            yield from (f"{name}: {fault}" for fault in revised_faults(event, before))
+            voters -= {vote["principal"] for vote in approvals}
+            approvals = []
         if kind == "approval_withdrawn":
             others = [vote for vote in approvals if vote["principal"] != who]
-            fill = [filled(each, terms, required, events) for each in (approvals, others)]
+            fill = [filled(each, terms, required, events[:number]) for each in (approvals, others)]
             is_idle = event["from_state"] == "prepared" and fill[0] == fill[1]
             why_not = withdrawal_faults(event, approvals, is_idle=is_idle)
             yield from (f"{name}: {fault}" for fault in why_not)
@@ -688,7 +898,10 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         if kind == "claimed" and approvals and int(event["at"]) < not_before(approvals[-1]):
             yield f"{name}: begun while its approval could be withdrawn."
         if kind in VERDICTS:
-            faults = list(vote_faults(event, row, first, required, voters))
+            faults = list(vote_faults(event, before, required, voters))
+            is_own = VERDICTS[kind] == "approve" and who == maker_in(before)
+            if is_own and quorum_by(terms) > 1:
+                faults.append("who made this revision approved it, where two sign.")
             if not fits(event, terms):
                 faults.append(f"the vote of {who} is not as the terms ask.")
             deadline = deadline_after(as_prepared, events[: number - 1])
@@ -707,7 +920,7 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
         if kind in AFTER_A_CLAIM and not was_claimed:
             yield f"{name}: {kind}, and nothing was ever carried out."
         was_claimed = was_claimed or kind == "claimed"
-        if kind in NEEDS_SIGN_OFF and not is_enough(approvals, terms, required, events):
+        if kind in NEEDS_SIGN_OFF and not is_enough(approvals, terms, required, events[:number]):
             yield f"{name}: there are not enough approvals."
     yield from settlement_faults(row, events)
     yield from deadline_faults(row, events)
@@ -733,7 +946,11 @@ def vote_of(event: Record) -> tuple[str, Any]:
 
 
 def withdrawn_in(events: list[Record]) -> set[tuple[str, Any]]:
-    return {vote_of(event) for event in events if event["kind"] == "approval_withdrawn"}
+    """The approvals that count no more: taken back, or of an earlier revision."""
+    taken = {vote_of(event) for event in events if event["kind"] == "approval_withdrawn"}
+    last = max((event["seq"] for event in revised_in(events)), default=0)
+    earlier = [event for event in events if event["seq"] < last]
+    return taken | {vote_of(e) for e in earlier if VERDICTS.get(e["kind"]) == "approve"}
 
 
 def not_before(vote: Record) -> int:
@@ -783,10 +1000,10 @@ def voter_of(event: Record) -> str:
 
 
 def vote_faults(
-    event: Record, row: Record, first: Record, required: str, voters: set[str]
+    event: Record, before: list[Record], required: str, voters: set[str]
 ) -> Iterator[str]:
-    details, who = says(event), event["principal"]
-    if details.get("intent_digest") != first.get("intent_digest"):
+    details, who, first = says(event), event["principal"], says((before or [event])[0])
+    if details.get("intent_digest") != sealed_last(before, "intent_digest"):
         yield "a vote on something else."
     if details.get("verdict") != VERDICTS[event["kind"]]:
         yield "the verdict is not that of the move."
@@ -799,7 +1016,7 @@ def vote_faults(
         yield f"the contract takes no vote of {who}."
     keepers = details.get("proposer_kept_by", [])
     is_own = voter_of(event) in [*keepers, *["agents without a keeper"] * bool(keepers)]
-    is_no = VERDICTS[event["kind"]] == "reject"
+    is_no = VERDICTS[event["kind"]] in REFUSALS
     if is_own and not is_no and first.get("keeper_may_sign") is not True:
         yield f"a vote of {who}, for who keeps the agent that proposed it."
     required = first.get("required_policy", "")
@@ -875,6 +1092,8 @@ def filled(approvals: list[Record], terms: Record, required: str, events: list[R
         for vote in approvals
         if vote["principal"].partition(":")[0] in KINDS[required] and fits(vote, terms)
     }
+    if quorum_by(terms) > 1:
+        voters.pop(maker_in(events), None)
     seats = [
         group
         for group, number in terms.get("seats", {}).items()
@@ -890,8 +1109,7 @@ def seats_for(vote: Record, terms: Record, events: list[Record]) -> list[str]:
     if says(vote).get("break_glass") is True:
         return list(terms.get("seats", {}))
     at, own = int(vote["at"]), says(vote).get("groups", [])
-    moves = [e for e in events if e["kind"] == "deadline_moved" and int(e["at"]) <= at]
-    put_off = moved_us(deadline_as_prepared("", events), moves[-1]) if moves else 0
+    put_off = put_off_us([event for event in events if int(event["at"]) <= at])
     waited = at - int(events[0]["at"]) - put_off
     widened = [
         group
@@ -1065,7 +1283,8 @@ class RuleSets:
     def __init__(self) -> None:
         self.active: dict[str, list[tuple[int, int]]] = {}
         self.rules: dict[tuple[str, int], list[Record]] = {}
-        self.judged: list[tuple[Record, list[tuple[str, int, Record]]]] = []
+        # The row, what was proposed at first, and how both were judged.
+        self.judged: list[tuple[Record, Record | None, list[tuple[str, int, Record]]]] = []
         # By tenant, group and person: the times between which somebody was a member.
         self.members: dict[tuple[str, str, str], list[list[int]]] = {}
         self.votes: list[Record] = []
@@ -1081,7 +1300,8 @@ class RuleSets:
             if event["kind"] in VERDICTS and says(event).get("groups"):
                 self.votes.append(event)
         if history.family == "transaction" and history.rows and history.events:
-            self.judged.append((history.rows[0], judgements_in(history.events)))
+            proposed = as_of(history.rows[0], history.revisions, history.events, 1)
+            self.judged.append((history.rows[0], proposed, judgements_in(history.events)))
 
     def read_member(self, event: Record) -> None:
         details, tenant = says(event), event["tenant"]
@@ -1114,7 +1334,7 @@ class RuleSets:
                         f"event {vote['id']} of transaction {vote['subject']}: "
                         f"{vote['principal']} was not in {group}."
                     )
-        for row, judgements in self.judged:
+        for row, proposed, judgements in self.judged:
             for kind, at, terms in judgements:
                 number = terms.get("set", 0)
                 if not self.was_active(row["tenant"], number, at) and (terms or kind == "prepared"):
@@ -1129,9 +1349,10 @@ class RuleSets:
             if first and row["content_erased_at"] is None and row["state"] != "refused":
                 rules = self.rules.get((row["tenant"], first["set"]), [])
                 rules = [] if first.get("unreadable") else rules
-                *_, strict, limits = judged(rules, row, first["contract"], first["floor"])
+                at_first = proposed or row
+                *_, strict, limits = judged(rules, at_first, first["contract"], first["floor"])
                 asks_all = joined(parts_of(first), strict) == joined(parts_of(first), {})
-                if not are_taken(taken, [] if asks_all else limits, row, at):
+                if not are_taken(taken, [] if asks_all else limits, at_first, at):
                     yield f"transaction {row['id']}: it did not take what its rules charge."
 
     def terms_faults(self, row: Record, terms: Record) -> Iterator[str]:
@@ -1232,6 +1453,7 @@ def document_faults(
 ACCOUNTS = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 TOLERANCE_US = 60_000_000
 BRAKE_TOLERANCE_US = 5 * 10**6
+OF_DECIDERS = frozenset({"revised", "asked", "extended"})
 BEGINNINGS = frozenset({"claimed", "handed_over", "permit_issued"})
 NO_RIGHTS: Record = {"is_active": False, "is_staff": False, "is_superuser": False, "roles": []}
 FLAGS = {
@@ -1275,7 +1497,7 @@ class Rights:
             {name: event[name] for name in ("id", "subject", "principal", "tenant", "at")}
             | {"role": "operator" if says(event).get("break_glass") is True else "approver"}
             for event in events
-            if event["kind"] in VERDICTS and event["principal"].startswith("user:")
+            if event["kind"] in {*VERDICTS, *OF_DECIDERS} and event["principal"].startswith("user:")
         ]
 
     def faults(self, accounts: list[Record]) -> Iterator[str]:
@@ -1318,10 +1540,9 @@ class Stops:
             return
         row = history.rows[0]
         self.begun += [(row, event) for event in events if event["kind"] in BEGINNINGS]
-        first = deadline_as_prepared(str(row["expires_at"]), events)
         self.moved += [
-            (row, event, moved_us(first, event))
-            for event in events
+            (row, event, put_off_us(events[: number + 1]))
+            for number, event in enumerate(events)
             if event["kind"] == "deadline_moved"
         ]
 
@@ -1415,16 +1636,24 @@ class Grants:
 
     def __init__(self) -> None:
         self.chains: dict[str, list[Record]] = {}
-        self.signed: list[tuple[Record, Record, bool, list[Record]]] = []
+        # The row, its votes by grants, and what each was on: empty where that is not known.
+        self.signed: list[tuple[Record, list[tuple[Record, Record, bool]]]] = []
 
     def read(self, history: History) -> None:
         events = history.events
         if any(event["kind"] in OF_GRANTS for event in events):
             self.chains[history.subject] = events
-        votes = [e for e in events if e["via"] == "grant" or OF_A_GRANTS_VOTE & says(e).keys()]
+        votes = [
+            (event, events[:number])
+            for number, event in enumerate(events)
+            if event["via"] == "grant" or OF_A_GRANTS_VOTE & says(event).keys()
+        ]
         if history.family == "transaction" and history.rows and votes:
-            is_erased = erasure_in(events) is not None
-            self.signed.append((history.rows[0], says(events[0]), is_erased, votes))
+            row, signed = history.rows[0], []
+            for vote, before in votes:
+                seen = as_of(row, history.revisions, events, len(revised_in(before)) + 1)
+                signed.append((vote, seen or {}, bool(sealed_last(before, "evidence"))))
+            self.signed.append((row, signed))
 
     def faults(self, rows: list[Record]) -> Iterator[str]:
         kept = {row["id"]: row for row in rows}
@@ -1441,12 +1670,12 @@ class Grants:
             found = grant_faults(grants[int(number)], kept.pop(int(number), {}))
             yield from (f"grant {number}: {fault}" for fault in read_of(found))
         yield from (f"grant {number} was never given." for number in kept)
-        for row, first, is_erased, votes in self.signed:
+        for row, votes in self.signed:
             used: set[Any] = set()
-            for vote in votes:
+            for vote, seen, has_evidence in votes:
                 named = says(vote).get("grant")
                 grant = grants.get(named, {}) if type(named) is int else {}
-                found = signature_faults(vote, grant, row, first, is_erased, used)
+                found = signature_faults(vote, grant, row, seen, has_evidence, used)
                 name = f"event {vote['id']} of transaction {row['id']}"
                 yield from (f"{name}: {fault}" for fault in read_of(found))
                 used.add(grant.get("owner"))
@@ -1512,7 +1741,7 @@ def grant_faults(grant: Record, row: Record) -> Iterator[str]:
 
 
 def signature_faults(
-    vote: Record, grant: Record, row: Record, first: Record, is_erased: bool, used: set[Any]
+    vote: Record, grant: Record, row: Record, seen: Record, has_evidence: bool, used: set[Any]
 ) -> Iterator[str]:
     details = says(vote)
     if not grant or vote["via"] != "grant" or VERDICTS.get(vote["kind"]) != "approve":
@@ -1530,12 +1759,12 @@ def signature_faults(
     if details.get("break_glass", False) is not grant["is_break_glass"]:
         yield "it is break-glass, or not, other than its grant."
     about = [(vote["tenant"], row["proposed_by"]), (grant["tenant"], grant["agent"])]
-    if about[0] != about[1] or grant["tool"] not in ("", row["tool"]) or "evidence" in first:
+    if about[0] != about[1] or grant["tool"] not in ("", row["tool"]) or has_evidence:
         yield "its grant is about something else."
-    if not is_erased and not is_covered(row, grant):
+    if seen and row["content_erased_at"] is None and not is_covered(seen, grant):
         yield "its grant does not cover it."
     limits = [] if grant["owner"] in used else [(grant["owner"], grant["budgets"])]
-    if not are_taken(details.get("charges"), limits, row, int(vote["at"])):
+    if seen and not are_taken(details.get("charges"), limits, seen, int(vote["at"])):
         yield "it did not take what its grant charges."
 
 
@@ -1622,6 +1851,29 @@ class Totals:
             if Decimal(row["used"]) != used.pop(budget, 0):
                 yield f"budget {row['id']}, {row['owner']}: used is not the sum of its charges."
         yield from (f"budget {' '.join(budget)} is missing." for budget in used)
+
+
+class Replacements:
+    """Transactions that were sent back, and those that replace them, as the export is read."""
+
+    def __init__(self) -> None:
+        self.sent_back: set[tuple[str, ...]] = set()
+        self.replacing: list[tuple[str, ...]] = []
+
+    def read(self, history: History) -> None:
+        if history.family != "transaction" or not history.rows or not history.events:
+            return
+        row = history.rows[0]
+        about = (row["tenant"], row["proposed_by"], row["tool"])
+        if outcome_after(history.events)["ending"] == "sent_back":
+            self.sent_back.add((row["id"], *about))
+        if replaced := says(history.events[0]).get("replaces"):
+            self.replacing.append((row["id"], str(replaced), *about))
+
+    def faults(self) -> Iterator[str]:
+        for name, *replaced in self.replacing:
+            if tuple(replaced) not in self.sent_back:
+                yield f"transaction {name}: what it replaces was not sent back to its agent."
 
 
 # --- checkpoints ------------------------------------------------------------------------------
@@ -1835,7 +2087,7 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
         yield "this is no decision record of a version that is known here."
         return
     family, subject = record["subject"].get("type"), record["subject"].get("id")
-    may_have = {"evidence"} if family == "transaction" else set()
+    may_have = {"evidence", "revisions"} if family == "transaction" else set()
     if set(record) - may_have != OF_EVERY_RECORD | SECTIONS.get(family, set()):
         yield "the record has members that nothing proves, or lacks some."
         return
@@ -1949,7 +2201,7 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     first, prepared = says(events[0]), record["prepared"]
     is_complete = list(prepared) in (list(FIXED), list(FIXED[:-1]))
     texts = {**prepared, "terms": outcome_after(events)["terms"]}
-    if not is_complete or first.get("row_digest") != row_digest(
+    if not is_complete or sealed_last(events, "row_digest") != row_digest(
         texts, former_digests(events), first
     ):
         yield "what was prepared is not what was sealed."
@@ -1957,9 +2209,12 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     contents = [decoded(content or "") for content in record.get("evidence", [])]
     shown = json.loads(record["shown"] or "{}").get("evidence", [])
     yield from evidence_faults(shown, contents, events)
-    if erasure_in(events) is None:
-        yield from shown_faults(record, first, prepared)
-    elif record["shown"] is not None:
+    former = record.get("revisions", [])
+    if len(former) != len(revised_in(events)):
+        yield "the record does not have the revisions that its events replaced."
+    elif erasure_in(events) is None:
+        yield from shown_faults(record, events, prepared)
+    elif {record["shown"], *former} != {None}:
         yield "what was shown should be erased."
     texts = {"result": record["result"], "ending_reason": "", **prepared}
     yield from emptiness_faults(texts, events)
@@ -1971,10 +2226,17 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     yield from sign_off_faults(prepared, events)
 
 
-def shown_faults(record: Record, first: Record, prepared: Record) -> Iterator[str]:
-    if first.get("intent_digest") != sha256(record["shown"].encode()):
+def shown_faults(record: Record, events: list[Record], prepared: Record) -> Iterator[str]:
+    if sealed_last(events, "intent_digest") != sha256(record["shown"].encode()):
         yield "what was shown is not what was signed off."
-    shown = json.loads(record["shown"])
+    texts = [*record.get("revisions", []), record["shown"]]
+    intents_of = [json.loads(text) for text in texts]
+    for event, text, pair in zip(revised_in(events), texts, pairwise(intents_of), strict=False):
+        if says(event).get("replaces") != sha256(text.encode()):
+            yield f"what event {event['id']} replaced is not what was shown then."
+        if not {*changes(*pair)} <= {*says(event).get("changed", [])}:
+            yield f"event {event['id']} changed more than it says."
+    shown = intents_of[-1]
     if shown.get("transaction_id") != prepared["id"]:
         yield "what was shown is another transaction."
     if not is_same_amount(shown.get("financial_impact"), prepared):
@@ -2092,6 +2354,9 @@ def in_words(record: Record, witnesses: list[Key]) -> Iterator[str]:
 
 
 def votes_in_words(events: list[Record]) -> Iterator[str]:
+    for event in revised_in(events):
+        who = f"{event['principal_name']!r} ({event['principal']})"
+        yield f"  {rfc3339(event['at'])} changed by {who}: {says(event).get('changed')}"
     for vote in summary_of(events)["decisions"]:
         reason = f": {vote['reason']!r}" if vote["reason"] else ""
         who = f"{vote['principal_name']!r} ({vote['principal']})"
@@ -2131,8 +2396,8 @@ def verify(
     counts: Counter[str] = Counter()
     end: Record = {}
     history, rights, rule_sets, stops = History(""), Rights(), RuleSets(), Stops()
-    grants, totals = Grants(), Totals()
-    readers = (rights, rule_sets, stops, grants, totals)
+    grants, totals, replacements = Grants(), Totals(), Replacements()
+    readers = (rights, rule_sets, stops, grants, totals, replacements)
     for record in map(json.loads, lines):
         kind = record["type"]
         counts[kind] += 1
@@ -2161,6 +2426,7 @@ def verify(
                     "permit": history.permits,
                     "evidence": history.evidence,
                     "charge": history.charges,
+                    "revision": history.revisions,
                 }
                 lists.get(kind, history.rows).append(record)
     yield from history.faults()
@@ -2171,6 +2437,7 @@ def verify(
     yield from totals.faults(log["budget"])
     yield from rights.faults(log["account"])
     yield from rule_sets.faults()
+    yield from replacements.faults()
     if not end or any(counts[name] != count for name, count in end.items()):
         yield "the export is not complete."
     yield from document_faults(log["tool_version"], log["policy_document"], cited)

@@ -10,7 +10,7 @@ from uuid import UUID
 from django.db import connection
 
 from ledger.events import outbox
-from ledger.models import Transaction
+from ledger.models import Event, Transaction
 from ledger.seals import seals
 from ledger.seals.intents import canonical
 from ledger.transactions import sign_offs
@@ -93,3 +93,12 @@ def says(event_id: int) -> dict[str, object]:
         cursor.execute("SELECT details FROM ledger_event WHERE id = %s", [event_id])
         details: dict[str, object] = json.loads(cursor.fetchone()[0])
         return details
+
+
+def rewrite(event: Event, **changes: object) -> str:
+    """Change the details of an event, and make its chain whole again; ``None`` takes one away."""
+    said = {**json.loads(event.details), **changes}
+    details = canonical({name: value for name, value in said.items() if value is not None})
+    forge("UPDATE ledger_event SET details = %s WHERE id = %s", details.decode(), event.pk)
+    reseal(event.subject)
+    return f"event {event.pk}"

@@ -37,7 +37,14 @@ from ledger.models import (
 from ledger.principals import SWEEPER, Principal, Surface
 from ledger.reporting.usage import forget_subjects
 from ledger.states import FINAL, Move, Reasons, State
-from ledger.transactions import MOVES, chain_faults, links_of, row_faults
+from ledger.transactions import (
+    MOVES,
+    chain_faults,
+    former_of,
+    links_of,
+    revision_faults,
+    row_faults,
+)
 from ledger.transactions.coordinator import check_reason
 from ledger.transactions.transitions import advance
 
@@ -151,6 +158,7 @@ def _erase(row: Transaction) -> bool:
     faults = [
         *chain_faults(links, MOVES),
         *(row_faults(row, links) if links else ["It has no events."]),
+        *(revision_faults(row, former_of(row.pk, links), links) if links else []),
     ]
     if faults:
         logger.error("the content of transaction %s is kept: %s", row.pk, faults[0])

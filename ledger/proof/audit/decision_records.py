@@ -23,7 +23,7 @@ from ledger.models.events import Checkpoint
 from ledger.proof.log import checkpoints
 from ledger.proof.log.checkpoints import Inclusion
 from ledger.seals import Link
-from ledger.transactions import as_prepared, links_of, standing_decisions
+from ledger.transactions import as_of, as_prepared, former_of, links_of, standing_decisions
 
 FORMAT, VERSION = "assent-decision-record", 1
 HOW_TO_VERIFY = (
@@ -45,15 +45,25 @@ def of_transaction(row: Transaction) -> Record:
             shown=_shown(row),
             prepared=_prepared(row),
             result=seals.column_text("result", row.result),
+            **_revisions(row),
             **_evidence(row),
         )
 
 
 def _prepared(row: Transaction) -> Record:
-    """The columns as its first event sealed them."""
+    """The columns as its first event sealed them, or the last one by which it was changed."""
     columns = {name: seals.column_text(name, getattr(row, name)) for name in seals.FIXED}
     deadline = as_prepared(links_of(row.pk))
     return columns if deadline is None else {**columns, seals.DEADLINE: deadline}
+
+
+def _revisions(row: Transaction) -> Record:
+    """The texts that were shown before it was changed: first the one that its agent proposed."""
+    links = links_of(row.pk)
+    former = former_of(row.pk, links)
+    rows = (as_of(row, former, links, number) for number in range(1, row.revision))
+    shown = [each and seals.canonical(seals.intent_of(each)).decode() for each in rows]
+    return {"revisions": shown} if shown else {}
 
 
 def _evidence(row: Transaction) -> Record:

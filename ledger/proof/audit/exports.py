@@ -21,7 +21,7 @@ from ledger.proof.audit.histories import EvidenceRow, History
 from ledger.proof.log import checkpoints
 
 VERSION = 2
-AS_JSON = seals.AS_JSON | {"policy", "roles", seals.EVIDENCE, "when", "budgets", "names"}
+AS_JSON = seals.AS_JSON | {"policy", "roles", seals.EVIDENCE, "when", "budgets", "names", "content"}
 
 
 def export_lines() -> Iterator[str]:
@@ -87,6 +87,8 @@ def _records_of(history: History) -> Iterator[dict[str, Any]]:
         yield _record("permit", permit)
     for charge in history.charges:
         yield _record("charge", charge)
+    for revision in history.revisions:
+        yield _record("revision", revision)
     for piece in history.evidence:
         yield _with_content(piece)
     for link in history.links:
@@ -95,10 +97,10 @@ def _records_of(history: History) -> Iterator[dict[str, Any]]:
 
 def _with_content(piece: EvidenceRow) -> dict[str, Any]:
     """One at a time: they are large."""
-    key = {"transaction_id": piece.transaction_id, "number": piece.number}
+    key = {name: getattr(piece, name) for name in ("transaction_id", "revision", "number")}
     content = Evidence.objects.values_list("content", flat=True).get(**key)
-    record = {"type": "evidence", "transaction_id": str(piece.transaction_id)}
-    return {**record, "number": piece.number, "content": base64.b64encode(content).decode()}
+    record = {"type": "evidence", **key, "transaction_id": str(piece.transaction_id)}
+    return {**record, "content": base64.b64encode(content).decode()}
 
 
 def _record(kind: str, row: Any) -> dict[str, Any]:

@@ -10,15 +10,15 @@ from typing import Any
 
 from ledger import seals
 from ledger.errors import LedgerError
-from ledger.events import ChangeKind, chain_of, erasure_in
+from ledger.events import ChangeKind, chain_of
 from ledger.models import Event, Grant, Verdict
 from ledger.principals import Principal, Surface
 from ledger.proof.audit.histories import History
 from ledger.proof.audit.rights import TOLERANCE
 from ledger.seals import EPOCH, MICROSECOND, Link
-from ledger.sign_off import grants
+from ledger.sign_off import grants, revisions
 from ledger.sign_off.rules import are_taken, facts_of
-from ledger.transactions import DECISIONS
+from ledger.transactions import DECISIONS, as_of
 
 KINDS = [ChangeKind.GRANT_GIVEN, ChangeKind.GRANT_ENDED, ChangeKind.BREAK_GLASS_ASKED]
 MARKS = frozenset({"grant", "charges", "break_glass"})  # in the event of a vote by a grant
@@ -99,7 +99,7 @@ class Grants:
         """Votes that no grant gave."""
         row, links = history.rows.get("transaction"), history.links
         used: set[int] = set()
-        for link in links if row is not None else ():
+        for n, link in enumerate(links if row is not None else ()):
             if link.via != Surface.GRANT and not MARKS & link.says.keys():
                 continue
             name, number = f"event {link.id} of transaction {link.subject}", link.says.get("grant")
@@ -108,11 +108,16 @@ class Grants:
             if given is None or not is_approval or link.via != Surface.GRANT:
                 yield f"{name}: no grant gave this signature."
                 continue
-            yield from (f"{name}: {fault}" for fault in _vote_faults(given, link, row, links))
+            seen = as_of(row, history.former, links, revisions.number_in(links[:n]))
+            has_evidence = bool(revisions.sealed_last(links[:n], seals.EVIDENCE))
+            faults = _vote_faults(given, link, row, seen, has_evidence=has_evidence)
+            yield from (f"{name}: {fault}" for fault in faults)
             owner, budgets = grants.owner_of(given.grant), grants.budgets_of(given.grant)
             limits = [] if given.grant.pk in used else [(owner, budgets)]
             used.add(given.grant.pk)
-            if not are_taken(link.says.get("charges"), limits, facts_of(row), link.at):
+            if seen is not None and not are_taken(
+                link.says.get("charges"), limits, facts_of(seen), link.at
+            ):
                 yield f"{name}: its charges are not those of its grant."
 
     def _read(self, number: int, link: Link, links: list[Link]) -> Given:
@@ -162,7 +167,10 @@ def _text(grant: Grant, name: str) -> Any:
     return str(value or "") if name == "transaction_id" else value
 
 
-def _vote_faults(given: Given, vote: Link, row: Any, links: list[Link]) -> Iterator[str]:
+def _vote_faults(
+    given: Given, vote: Link, row: Any, seen: Any | None, *, has_evidence: bool
+) -> Iterator[str]:
+    """``seen`` is the revision that was signed, where its content is known."""
     grant, says = given.grant, vote.says
     if not given.was_live(vote):
         yield f"grant {grant.pk} was not live then."
@@ -174,9 +182,11 @@ def _vote_faults(given: Given, vote: Link, row: Any, links: list[Link]) -> Itera
     if not is_typed or says.get("break_glass", False) is not grant.is_break_glass:
         yield f"grant {grant.pk} does not sign as strongly."
     about = (grant.tenant, grant.agent, grant.tool or row.tool)
-    has_evidence = seals.EVIDENCE in links[0].says
     if about != (vote.tenant, row.proposed_by, row.tool) or has_evidence:
         yield f"grant {grant.pk} is about something else."
-    is_covered = grants.covers(grant, facts_of(row), row.warnings)
-    if erasure_in(links) is None and not is_covered:
+    if (
+        seen
+        and not row.content_erased_at
+        and not grants.covers(grant, facts_of(seen), seen.warnings)
+    ):
         yield f"grant {grant.pk} does not cover it."

@@ -28,9 +28,9 @@ from psycopg.pq import Format
 
 from ledger import seals
 from ledger.events import SealedContent
-from ledger.models import Charge, Decision, Event, Evidence, Permit, Transaction
+from ledger.models import Charge, Decision, Event, Evidence, Permit, Revision, Transaction
 from ledger.seals import Link
-from ledger.transactions import MOVES, Map
+from ledger.transactions import MOVES, Former, Map
 
 CHUNK = 2_000  # rows of one fetch
 AT_ONCE = 1_000  # subjects that are looked up by one statement
@@ -92,8 +92,17 @@ class EvidenceRow(NamedTuple):
     """One row of evidence, with the SHA-256 of its content."""
 
     transaction_id: UUID
+    revision: int
     number: int
     sha256: str
+
+
+class RevisionRow(NamedTuple):
+    """One row of revisions: what a transaction was before it was changed."""
+
+    transaction_id: UUID
+    number: int
+    content: Any
 
 
 _TRANSACTION = (
@@ -135,9 +144,14 @@ class History:
     votes: list[Vote] = field(default_factory=list)
     permits: list[PermitRow] = field(default_factory=list)
     evidence: list[EvidenceRow] = field(default_factory=list)
+    revisions: list[RevisionRow] = field(default_factory=list)
     charges: list[ChargeRow] = field(default_factory=list)
     rows: dict[str, Any] = field(default_factory=dict)  # by the name of the family
     contents: dict[str, str] = field(default_factory=dict)  # digests of what the tables hold
+
+    @property
+    def former(self) -> Former:
+        return {each.number: each.content for each in self.revisions}
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +213,7 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
         "votes": _votes(part),
         "permits": _permits(part),
         "evidence": _evidence(part),
+        "revisions": _revisions(part),
         "charges": _charges(part),
     }
     for name, of_transactions in of_each.items():
@@ -214,7 +229,8 @@ def read(part: Part = EVERYTHING) -> Iterator[History]:
         taken = {name: s.take() for name, s in sources.items() if s.key == subject}
         history = History(UUID(int=subject), taken.pop("events", []))
         rest = (taken.pop(name, []) for name in of_each)
-        history.votes, history.permits, history.evidence, history.charges = rest
+        history.votes, history.permits, history.evidence, history.revisions, *others = rest
+        (history.charges,) = others
         history.contents = taken.pop("contents", {})
         history.rows = taken
         yield history
@@ -274,10 +290,16 @@ def _charges(part: Part) -> Iterator[ChargeRow]:
 
 def _evidence(part: Part) -> Iterator[EvidenceRow]:
     """PostgreSQL hashes the contents, so that they stay where they are."""
-    rows = Evidence.objects.filter(part.of("transaction_id")).order_by("transaction_id", "number")
+    of_part = Evidence.objects.filter(part.of("transaction_id"))
+    rows = of_part.order_by("transaction_id", "revision", "number")
     digest = Func("content", template="encode(sha256(%(expressions)s), 'hex')")
     hashed = rows.annotate(sha256=Cast(digest, models.TextField()))
     return starmap(EvidenceRow, stream(hashed, EvidenceRow._fields))
+
+
+def _revisions(part: Part) -> Iterator[RevisionRow]:
+    rows = Revision.objects.filter(part.of("transaction_id")).order_by("transaction_id", "number")
+    return starmap(RevisionRow, stream(rows, RevisionRow._fields))
 
 
 def _rows(family: Family, part: Part) -> Iterator[Any]:

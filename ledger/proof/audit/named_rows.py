@@ -1,18 +1,20 @@
 """Rows of other tables that sealed events name by a digest or an id: the rest of the evidence.
 
 A manifest is the one whose digest a transaction sealed, a policy document is the one that a
-decision cited, a permit was redeemed as the event of its claim says, and the content of a
-transaction's evidence has the SHA-256 that it sealed.
+decision cited, a permit was redeemed as the event of its claim says, what a transaction replaces
+was sent back, and the content of its evidence has the SHA-256 that it sealed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+
+from django.db.models import Exists, OuterRef
 
 from ledger import seals
 from ledger.errors import InvalidRequest
-from ledger.models import Decision, PolicyDocument, ToolVersion
+from ledger.events import erasure_in
+from ledger.models import Decision, Ending, PolicyDocument, ToolVersion, Transaction
 from ledger.proof.audit.histories import EvidenceRow, PermitRow
 from ledger.seals import Link
 from ledger.states import EventKind
@@ -45,11 +47,29 @@ def permit_faults(permits: Sequence[PermitRow], links: Sequence[Link]) -> Iterat
             yield f"permit {jti} was not redeemed as its events say."
 
 
-def evidence_faults(row: Any, stored: Sequence[EvidenceRow]) -> Iterator[str]:
-    """Faults of the contents of a transaction's evidence, of which none stays after an erasure."""
-    sealed = [(number, piece["sha256"]) for number, piece in enumerate(row.evidence or [], 1)]
-    if [(piece.number, piece.sha256) for piece in stored] != sealed:
-        yield f"transaction {row.id}: the content of its evidence is not what was sealed."
+def evidence_faults(stored: Sequence[EvidenceRow], links: Sequence[Link]) -> Iterator[str]:
+    """Faults of the contents of a transaction's evidence, of which none stays after an erasure.
+
+    Each revision has its own.
+    """
+    planned = [link for link in links if link is links[0] or link.kind == EventKind.REVISED]
+    sealed = [
+        (revision, number, sha256)
+        for revision, link in enumerate(planned, 1)
+        for number, sha256 in enumerate(link.says.get(seals.EVIDENCE, ()), 1)
+        if erasure_in(links) is None
+    ]
+    if [(piece.revision, piece.number, piece.sha256) for piece in stored] != sealed:
+        yield f"transaction {links[0].subject}: the content of its evidence is not what was sealed."
+
+
+def replacement_faults() -> Iterator[str]:
+    """Faults of what was proposed anew, although nothing had been sent back to its agent."""
+    same = {name: OuterRef(name) for name in ("tenant", "proposed_by", "tool")}
+    sent_back = Transaction.objects.filter(pk=OuterRef("replaces"), ending=Ending.SENT_BACK, **same)
+    rows = Transaction.objects.filter(~Exists(sent_back), replaces__isnull=False)
+    for pk in rows.order_by("pk").values_list("pk", flat=True).iterator():
+        yield f"transaction {pk}: what it replaces was not sent back to its agent."
 
 
 def _digest_of(manifest: object) -> str:

@@ -17,8 +17,10 @@ from ledger.events import ChangeKind, chain_of
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import Part
 from ledger.seals import Link
+from ledger.states import EventKind
 from ledger.transactions import DECISIONS
 
+OF_DECIDERS = frozenset({EventKind.REVISED, EventKind.ASKED, EventKind.EXTENDED})
 # An event has the time at which its database transaction began, not that of its commit.
 TOLERANCE = timedelta(minutes=1)
 FLAGS = {
@@ -101,8 +103,8 @@ class Rights:
                 )
 
     def vote_faults(self, links: Sequence[Link]) -> Iterator[str]:
-        """Decisions of people who did not have the role then."""
-        votes = (link for link in links if link.kind in DECISIONS)
+        """Decisions of people who did not have the role then, or what only those do who decide."""
+        votes = (link for link in links if link.kind in DECISIONS or link.kind in OF_DECIDERS)
         for vote in votes:
             is_break_glass = vote.says.get("break_glass") is True
             for role in {e.operator if is_break_glass else e.role for e in registered}:

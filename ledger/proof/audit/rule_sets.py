@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,7 +13,7 @@ from ledger import seals
 from ledger.events import ChangeKind, chain_of
 from ledger.models import Group, RuleSet
 from ledger.proof.audit import histories
-from ledger.proof.audit.histories import Part
+from ledger.proof.audit.histories import History, Part
 from ledger.seals import Link
 from ledger.sign_off.rules import (
     Base,
@@ -25,7 +25,7 @@ from ledger.sign_off.rules import (
     unreadable,
 )
 from ledger.states import State
-from ledger.transactions import DECISIONS, charge_faults, terms_faults
+from ledger.transactions import DECISIONS, as_of, charge_faults, terms_faults
 
 # An event has the time at which its database transaction began, not that of its commit.
 TOLERANCE = timedelta(minutes=1)
@@ -41,12 +41,16 @@ class RuleSets:
     _written: dict[tuple[str, int], Any] = field(default_factory=dict)
     _members: dict[tuple[str, str], list[Link]] = field(default_factory=dict)
 
-    def faults(self, row: Any, links: Sequence[Link]) -> Iterator[str]:
+    def faults_of(self, history: History) -> Iterator[str]:
         """Faults of the terms of one transaction, and of the votes in groups."""
+        row, links = history.rows.get("transaction"), history.links
+        if row is None or not links:
+            return
         for link in links:
             yield from self._faults_of(link, is_first=link is links[0])
         yield from terms_faults(row, self._judge)
-        yield from charge_faults(row, links, self._judge)
+        proposed = as_of(row, history.former, links, 1)
+        yield from charge_faults(row, proposed, links, self._judge)
 
     def row_faults(self) -> Iterator[str]:
         """Sets and members of groups in the tables that no event made so."""

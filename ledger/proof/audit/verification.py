@@ -33,6 +33,7 @@ from ledger.transactions import (
     DECISIONS,
     Map,
     chain_faults,
+    revision_faults,
     row_faults,
     sign_off_faults,
     standing_decisions,
@@ -104,11 +105,12 @@ def verify(
         stops, grants, totals = Stops(), Grants(), Totals()
         proof.faults += [*rights.faults(), *stops.faults(), *grants.faults()]
         for step, parts in _parts(since):
-            _prove(step, parts, proof, rights, rule_sets, (stops, grants, totals), progress)
+            _prove(step, parts, proof, rights, (rule_sets, stops, grants, totals), progress)
         if since is not None:
             totals.read_others()
         proof.faults += totals.faults(of_all=since is None)
         proof.faults += [*named_rows.document_faults(), *rule_sets.row_faults()]
+        proof.faults += named_rows.replacement_faults()
         if since is not None:
             proof.faults += [f"{name} {pk} has no events." for name, pk in _rows_without_events()]
         covered = _prove_checkpoints(proof, since, trusted_keys, against, patience, progress)
@@ -171,16 +173,13 @@ def _prove(
     parts: Sequence[Part],
     proof: Proof,
     rights: Rights,
-    rule_sets: RuleSets,
-    others: tuple[Stops, Grants, Totals],
+    others: tuple[RuleSets, Stops, Grants, Totals],
     progress: Progress,
 ) -> None:
     total, done = sum(histories.events_in(part).count() for part in parts), 0
     for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
         proof.faults += faults_of(history)
         proof.faults += rights.vote_faults(history.links)
-        if (row := history.rows.get("transaction")) is not None and history.links:
-            proof.faults += rule_sets.faults(row, history.links)
         for other in others:
             proof.faults += other.faults_of(history)
         if proof.is_full_of_faults:
@@ -209,10 +208,11 @@ def faults_of(history: History) -> list[str]:
         return faults
     if name == "transaction":
         faults += row_faults(row, history.links)
+        faults += revision_faults(row, history.former, history.links)
         faults += sign_off_faults(row, history.links)
         faults += _decision_faults(history)
         faults += named_rows.permit_faults(history.permits, history.links)
-        faults += named_rows.evidence_faults(row, history.evidence)
+        faults += named_rows.evidence_faults(history.evidence, history.links)
     else:
         faults += _standing_faults(name, row, history)
     return faults

@@ -88,7 +88,7 @@ def _may_move(row: Any, links: Sequence[Link], number: int) -> bool:
     if link.kind == ASKED:
         return 0 < step <= LONGEST_REST // MICROSECOND
     if link.kind == ANSWERED:
-        return -step <= left_of_rest(links[:number], link.at) // MICROSECOND + TOLERANCE_US
+        return 0 < -step <= left_of_rest(links[:number], link.at) // MICROSECOND + TOLERANCE_US
     passed = _microseconds(link.at) - _microseconds(row.created_at)
     return 0 < moved_by(links, number) <= passed
 

@@ -19,20 +19,25 @@ from ledger.transactions.sign_offs.chains import (
     links_of,
     links_of_each,
 )
+from ledger.transactions.sign_offs.former import Former, as_of, former_of, revision_faults
 from ledger.transactions.sign_offs.rows import outcome_faults, row_faults, why_not_to_act
 from ledger.transactions.sign_offs.terms import charge_faults, terms_faults
 
 __all__ = [
     "ACCOUNT",
     "MOVES",
+    "Former",
     "Map",
+    "as_of",
     "chain_faults",
     "charge_faults",
+    "former_of",
     "is_grave",
     "lacks_policy",
     "links_of",
     "links_of_each",
     "outcome_faults",
+    "revision_faults",
     "row_faults",
     "sign_off_faults",
     "terms_faults",

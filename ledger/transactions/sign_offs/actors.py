@@ -45,6 +45,8 @@ OF_THE_SYSTEM = frozenset(
     }
 )
 CLAIMED = states.CLAIM.kind
+# A plan that was made again and confirmed seals none of these: that is another revision.
+REVISES = frozenset({"intent_digest", seals.EVIDENCE, "revision"})
 # Each needs enough approvals before it.
 NEEDS_SIGN_OFF = frozenset({states.APPROVE.kind, states.HAND_OVER.kind, CLAIMED})
 # Outcomes recorded without a move out of COMMITTING; only possible after a claim.
@@ -73,6 +75,8 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
             faults += [*votes.withdrawal_faults(link, vote, links[:n])]
             valid = [each for each in valid if each is not vote]
             deciders.discard(link.principal)
+        if link.kind == states.CONFIRM_PLAN.kind and link.says.keys() & REVISES:
+            faults.append("it seals something else than what was signed off.")
         if link.kind == revisions.REVISED:
             faults += _revision_faults(link, links[:n])
             valid = [vote for vote in valid if votes.DECISIONS[vote.kind] != Verdict.APPROVE]
@@ -84,7 +88,9 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         if link.kind in votes.DECISIONS:
             required = votes.required_approver(terms.required_approver, links[:n])
             faults += votes.terms_of_vote_faults(link, terms)
-            decision_faults = [*_decision_faults(link, row, links, n, required, deciders)]
+            is_live = revisions.number_in(links[:n]) == revisions.number_in(links)
+            seen = row if is_live else None
+            decision_faults = [*_decision_faults(link, seen, links[:n], required, deciders)]
             if (
                 is_approval(link)
                 and terms.quorum > 1
@@ -99,7 +105,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
                 valid.append(link)
         if link.kind in AFTER_A_CLAIM and not any(before.kind == CLAIMED for before in links[:n]):
             faults.append(f"{link.kind}, and nothing was ever carried out.")
-        if link.kind in NEEDS_SIGN_OFF and not votes.is_enough(valid, terms, links):
+        if link.kind in NEEDS_SIGN_OFF and not votes.is_enough(valid, terms, links[: n + 1]):
             faults.append("there are not enough approvals of what would be carried out.")
         yield from (f"{name_of(link)}: {fault}" for fault in faults)
     yield from renewal_faults(links)
@@ -184,10 +190,8 @@ def _actor_faults(
 def _gives_time_anew(link: Link, before: Sequence[Link]) -> bool:
     """True for the time that a worker gives to what it planned again."""
     is_extension = link.kind == states.EXTEND.kind and link.principal == str(WORKER)
-    return bool(is_extension and before) and (before[-1].kind, before[-1].principal) == (
-        revisions.REVISED,
-        str(WORKER),
-    )
+    last = [(each.kind, each.principal) for each in before[-1:]]
+    return is_extension and last == [(revisions.REVISED, str(WORKER))]
 
 
 def is_approval(link: Link) -> bool:
@@ -209,9 +213,11 @@ def _revision_faults(link: Link, before: Sequence[Link]) -> Iterator[str]:
 
 
 def _decision_faults(
-    link: Link, row: Any, links: Sequence[Link], n: int, required: str, deciders: set[str]
+    link: Link, row: Any | None, before: Sequence[Link], required: str, deciders: set[str]
 ) -> Iterator[str]:
-    says, first, before = link.says, links[0].says, links[:n]
+    """``row`` only for a decision on the live revision: what an earlier one was like is proved
+    with the grants."""
+    says, first = link.says, (before or [link])[0].says
     if says.get("intent_digest") != revisions.sealed_last(before, "intent_digest"):
         yield "the decision is on something else than what was prepared."
     if says.get("verdict") != votes.DECISIONS[link.kind]:
@@ -226,7 +232,11 @@ def _decision_faults(
     )
     if is_own and votes.DECISIONS[link.kind] not in REFUSALS:
         yield f"the decision of {link.principal} is of who keeps the agent that proposed it."
-    if link.via == Surface.GRANT and not may_be_granted(row.risk_level, row.consequence_level):
+    if (
+        row is not None
+        and link.via == Surface.GRANT
+        and not may_be_granted(row.risk_level, row.consequence_level)
+    ):
         yield f"a grant cannot sign for {link.principal} what nobody signs unseen."
     if is_approval(link) and lacks_policy(link.principal, says, first):
         yield f"the approval of {link.principal} does not cite the policy of the contract."

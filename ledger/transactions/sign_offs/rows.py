@@ -15,6 +15,7 @@ from ledger.states import State
 from ledger.transactions import deadlines, votes
 from ledger.transactions.sign_offs.actors import sign_off_faults
 from ledger.transactions.sign_offs.chains import MOVES, chain_faults, links_of, name_of
+from ledger.transactions.sign_offs.former import as_of, former_of, revision_faults
 from ledger.transactions.sign_offs.terms import charge_faults, terms_faults
 
 # The outcome columns that a tool receives when it compensates a call.
@@ -35,11 +36,13 @@ def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str
         or revisions.sealed_last(links, "row_digest") != _row_digest(row, links)
     ):
         return "The transaction was changed after it was signed off."
+    former = former_of(row.pk, links)
     for fault in (
         *chain_faults(links, MOVES),
+        *revision_faults(row, former, links),
         *sign_off_faults(row, links),
         *terms_faults(row, rules.judged_by),
-        *charge_faults(row, links, rules.judged_by),
+        *charge_faults(row, as_of(row, former, links, 1), links, rules.judged_by),
     ):
         return f"Its sealed history does not allow it: {fault}"
     if links[-1].to_state != row.state:
@@ -65,8 +68,6 @@ def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     derived = seals.OF_TERMS if row.terms is not None else frozenset()
     if revisions.sealed_last(links, "intent_digest") != row.intent_digest:
         yield f"{name}: intent_digest is not the sealed one."
-    if row.revision != revisions.number_in(links):
-        yield f"{name}: revision is not what its events made it."
     for column in {"quorum", "required_approver", "input_hash"} - derived:
         if says.get(column) != getattr(row, column):
             yield f"{name}: {column} is not the sealed one."

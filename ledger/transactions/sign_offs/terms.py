@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from ledger.seals import Link
-from ledger.sign_off import revisions, rules
+from ledger.sign_off import rules
 from ledger.sign_off.rules import Base, Facts, Judgement, facts_of, terms_from
 from ledger.states import State
 from ledger.transactions import votes
@@ -35,8 +35,13 @@ def terms_faults(row: Any, judge: Judge) -> Iterator[str]:
             yield f"transaction {row.id}: its terms are not what rules {number} make of it."
 
 
-def charge_faults(row: Any, links: Sequence[Link], judge: Judge) -> Iterator[str]:
-    """Check that the first terms took all of the budgets by which they are so loose, once."""
+def charge_faults(
+    row: Any, proposed: Any | None, links: Sequence[Link], judge: Judge
+) -> Iterator[str]:
+    """Check that the first terms took all of the budgets by which they are so loose, once.
+
+    ``proposed`` is the transaction as it was then, where that is known.
+    """
     first = votes.sealed_terms(links[:1])
     taken = (first or {}).get("charges", [])
     later = [votes.sealed_terms([link]) for link in links[1:]]
@@ -44,8 +49,9 @@ def charge_faults(row: Any, links: Sequence[Link], judge: Judge) -> Iterator[str
         yield f"transaction {row.id}: later terms have other charges than the first ones."
     if first is None or row.content_erased_at is not None or row.state == State.REFUSED:
         return
-    facts, is_charged = facts_of(revisions.as_proposed(row)), False
-    with suppress(KeyError, TypeError, ValueError):
+    is_charged = False
+    with suppress(AttributeError, KeyError, TypeError, ValueError):
+        facts = facts_of(proposed)
         base = Base(terms_from(first["contract"]), terms_from(first["floor"]))
         judgement = judge(row.tenant, int(first["set"]), facts, base)
         is_charged = rules.is_charged(judgement, terms_from(first), taken, facts, links[0].at)
