@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ledger.contracts.arguments import meaning, model_of, plain_summary, validated
 from ledger.contracts.contract import Contract
-from ledger.contracts.plan import Context, NothingHappened, Plan
+from ledger.contracts.plan import Context, NothingHappened, NothingHappenedYet, Plan
 from ledger.errors import PlanRefused
 
 P = ParamSpec("P")
@@ -145,6 +145,8 @@ class Tool(Generic[P, R]):
         try:
             plan: Plan = self.run(role, arguments, context)
         except NothingHappened as refusal:
+            if again and isinstance(refusal, NothingHappenedYet):
+                raise  # it was not planned: that says nothing of what was
             raise PlanRefused(str(refusal)) from refusal
         return plan.checked()
 
