@@ -46,7 +46,7 @@ class Behaviour:
     header: str = ""  # the value of X-Api-Key that it wants to see; empty: none
     host: str = ""
     rows: dict[str, Any] = field(default_factory=dict)
-    holds: dict[str, str] = field(default_factory=dict)  # of which operation each is; empty: released
+    holds: dict[str, str] = field(default_factory=dict)  # the operation of each; empty: released
     seen: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     released: threading.Event = field(default_factory=threading.Event)
