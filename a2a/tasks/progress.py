@@ -104,7 +104,7 @@ def ask_about_transaction(task_id: UUID, *, by: Principal, via: Surface, text: s
 
 
 def resume(task_id: UUID, *, by: Principal, via: Surface, note: str) -> Task:
-    """Move a task that waited for sign-off back to WORKING. Raises ``TaskNotPossible, TaskNotFound``."""
+    """Move a task that waited for sign-off to WORKING. Raises ``TaskNotPossible, TaskNotFound``."""
     return advance(task_id, states.RESUME, by=by, via=via, reason=note, note=note)
 
 

@@ -124,6 +124,11 @@ class Tool(Generic[P, R]):
         return function(**{name: available[name] for name in declared if name in available})
 
     @property
+    def editable_arguments(self) -> list[str]:
+        """The names of those that an approver may correct."""
+        return self.contract.editable_among(self.arguments_model.model_fields)
+
+    @property
     def can_plan_again(self) -> bool:
         """False where a second plan would hold something twice."""
         return self.has("replan") or not self.has("rollback")

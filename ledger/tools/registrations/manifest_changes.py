@@ -30,7 +30,10 @@ HARMLESS = frozenset(
 # Of a new tool too: nobody is asked, the word of its owner is taken, or another tool of an MCP
 # server is called that nobody signs off.
 SOFT_IN_MANIFEST = frozenset(
-    {"is_readonly", "errors_mean_nothing_happened", "receipts_are_complete", "plan", "find_receipt"}
+    {
+        *("is_readonly", "errors_mean_nothing_happened", "receipts_are_complete"),
+        *("plan", "find_receipt", "still_valid"),
+    }
 )
 
 
