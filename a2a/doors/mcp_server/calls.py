@@ -99,8 +99,8 @@ def _read(caller: Caller, tool: ReadonlyTool, arguments: Json) -> Json:
 
 def _answer(caller: Caller, arguments: Json) -> Standing:
     """The answer of whoever proposed it. Raises ``LedgerError``."""
-    caller.require(Scope.PROPOSE)
     subject, text = standing_of(caller, arguments.get("transaction_id")), arguments.get("text")
+    caller.require(Scope.PROPOSE)
     if subject.is_task or not isinstance(text, str):
         raise InvalidRequest(f"{ANSWER} takes the transaction_id of a proposal, and a text.")
     coordinator.answer(subject.subject, by=caller.principal, via=VIA, text=text)
