@@ -172,7 +172,7 @@ def describe(now: dict[str, Any], decisions_told: int) -> tuple[str, str] | None
     state = now["status"]
     decisions = now["decisions"][decisions_told:]
     match state:
-        case "prepared" if now["question"]:
+        case "prepared" if now.get("question"):
             return "?", f"{now['question']['by']} asks: {now['question']['text']}"
         case "prepared" if decisions:
             return "·", _decided_so_far(decisions, now["quorum"])
@@ -181,7 +181,7 @@ def describe(now: dict[str, Any], decisions_told: int) -> tuple[str, str] | None
         case "in_doubt":
             return "?", f"the outcome is not known yet: {now['error']}"
         case "committed":
-            changed = f"; people changed {_paths(now['changed'])}" if now["changed"] else ""
+            changed = f"; people changed {_paths(now['changed'])}" if now.get("changed") else ""
             receipt = f"{now['receipt']} {now['receipt_url']}".rstrip()
             return "✓", f"committed, receipt {receipt}{changed}"
         case "compensating":
@@ -434,9 +434,9 @@ class Work:
         try:
             for now in self.assent.updates(token):
                 is_news = now["status"] != state or len(now["decisions"]) > decisions
-                if (is_news or now["question"]) and (line := describe(now, decisions)):
+                if (is_news or now.get("question")) and (line := describe(now, decisions)):
                     say(line[0], f"{short(now)}: {line[1]}")
-                if now["question"]:
+                if now.get("question"):
                     self.assent.answer(now)
                 state, decisions = now["status"], len(now["decisions"])
                 with self._lock:

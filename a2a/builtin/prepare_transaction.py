@@ -209,7 +209,7 @@ def _end_without_effect(task: Task, row: Transaction) -> None:
     if task.state == TaskState.INPUT_REQUIRED:
         _resume(task, reason)
     if row.ending == Ending.SENT_BACK:
-        error = {"code": "sent_back", "replaces": row.pk}
+        error = {"code": Ending.SENT_BACK.value, "replaces": row.pk}
         endings.fail(task, Reason.NOT_SIGNED_OFF, outcome_of(row).sentence, error)
     elif row.ending in {Ending.EXPIRED, Ending.CANCELED}:
         code = Reason.NOT_SIGNED_OFF if row.ending == Ending.EXPIRED else Reason.CANCELED_BY_CLIENT

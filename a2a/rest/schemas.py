@@ -114,7 +114,7 @@ class ProposedOut(OutcomeOut):
 
 
 class ProposalOut(Schema):
-    """What people changed in the proposal, and what they want of the agent that made it."""
+    """The changes of people to a proposal, and what they want of the agent that made it."""
 
     transaction_id: UUID
     revision: int

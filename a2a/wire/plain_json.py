@@ -103,7 +103,7 @@ def question_about(task: Task) -> dict[str, Any] | None:
 
 
 def requests_of(task: Task) -> dict[str, Any] | None:
-    """What people want of the client of the task, and what they changed in its proposal; ``None``
+    """The changes of people to what the task proposed, and what they want of its client; ``None``
     where another agent has proposed it."""
     row = task.transaction
     if row is None or row.proposed_by != task.submitted_by:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -321,13 +322,11 @@ def test_what_was_changed_or_sent_back_is_told_to_the_model():
     assert (told["change_request"], told["replaces"]) == ("Take 40 off.", ID)
 
 
-def test_a_real_question_is_answered_and_what_was_sent_back_is_replaced(
-    live_server: Any, helpdesk: Agent, alice: Any
-) -> None:
-    _, token = AgentToken.issue(helpdesk, scopes=[Scope.PROPOSE])
-    desk = Assent(live_server.url, token, on_question=lambda outcome: "The one of March.")
+@pytest.mark.django_db(transaction=True)
+def test_a_real_question_is_answered_and_what_was_sent_back_is_replaced(credentials, alice):
+    desk = Assent(*credentials, on_question=lambda outcome: "The one of March.")
     intent = desk.prepare("refund", {"order": "o1", "amount": "482.00"})
-    row = coordinator.ask(intent.transaction_id, by=alice, via="web", text="Which lamp?")
+    row = coordinator.ask(UUID(intent.transaction_id), by=alice, via="web", text="Which lamp?")
 
     assert desk.get(intent.transaction_id).question == ""
     coordinator.send_back(row.pk, digest=row.intent_digest, by=alice, via="web", reason="Less.")
