@@ -70,6 +70,7 @@ class TaskEventKind(TextChoices):
     ANSWERED = "task_answered", Sentence("Answered")
     QUESTION_LAPSED = "task_question_lapsed", Sentence("Canceled: nobody answered in time")
     AWAITS_SIGN_OFF = "task_awaits_sign_off", Sentence("Waits for sign-off")
+    ASKED_ABOUT = "task_asked_about", Sentence("Asked about what it proposed")
     RESUMED = "task_resumed", Sentence("Signed off; goes on")
     COMPLETED = "task_completed", Sentence("Completed")
     FAILED = "task_failed", Sentence("Failed")
@@ -108,8 +109,10 @@ ASK = _move(_K.ASKED, _S.WORKING, to=_S.INPUT_REQUIRED)
 ANSWER = _move(_K.ANSWERED, _S.INPUT_REQUIRED, to=_S.WORKING)
 LAPSE = _move(_K.QUESTION_LAPSED, _S.INPUT_REQUIRED, to=_S.CANCELED)
 
-AWAIT_SIGN_OFF = _move(_K.AWAITS_SIGN_OFF, _S.WORKING, to=_S.AUTH_REQUIRED)
-RESUME = _move(_K.RESUMED, _S.AUTH_REQUIRED, to=_S.WORKING)
+# Somebody who decides on its transaction asks its client.
+ASK_ABOUT = _move(_K.ASKED_ABOUT, _S.AUTH_REQUIRED, to=_S.INPUT_REQUIRED)
+AWAIT_SIGN_OFF = _move(_K.AWAITS_SIGN_OFF, _S.WORKING, _S.INPUT_REQUIRED, to=_S.AUTH_REQUIRED)
+RESUME = _move(_K.RESUMED, _S.AUTH_REQUIRED, _S.INPUT_REQUIRED, to=_S.WORKING)
 
 COMPLETE = _move(_K.COMPLETED, _S.WORKING, to=_S.COMPLETED)
 FAIL = _move(_K.FAILED, _S.SUBMITTED, _S.WORKING, _S.AUTH_REQUIRED, to=_S.FAILED)
@@ -125,8 +128,8 @@ LEGAL_HOLD_RELEASED = _move(_K.LEGAL_HOLD_RELEASED, *_S, to=None)
 
 MOVES = (
     SUBMIT, REJECT, CLAIM, PUT_BACK, HAND_OVER, REPORT, ADD_ARTIFACT, ADD_MESSAGE, DECLINE, ASK,
-    ANSWER, LAPSE, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL, EXCHANGE, CONTENT_ERASED,
-    LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED,
+    ANSWER, LAPSE, ASK_ABOUT, AWAIT_SIGN_OFF, RESUME, COMPLETE, FAIL, CANCEL, EXCHANGE,
+    CONTENT_ERASED, LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.
 BY_KIND: dict[str, Move[TaskState]] = {move.kind: move for move in MOVES}

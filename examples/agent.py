@@ -83,6 +83,15 @@ class Assent:
         body = {"arguments": arguments}
         return self._persistently("POST", f"/api/v1/tools/{tool}/call", json=body)["result"]
 
+    def answer(self, now: dict[str, Any]) -> None:
+        """Answer the question that somebody who decides has."""
+        path = f"/api/v1/transactions/{now['transaction_id']}/answer"
+        known = now["stated_reason"] or "I was asked for it."
+        try:
+            self._persistently("POST", path, json={"text": f"All that I know: {known}"[:2000]})
+        except Refused as refusal:  # it was decided meanwhile
+            say("·", f"{short(now)}: {refusal}")
+
     def waiting(self) -> list[dict[str, Any]]:
         """Proposals of this agent that nobody has decided on."""
         page = self._persistently("GET", f"/api/v1/transactions?state={WAITING}")
@@ -163,6 +172,8 @@ def describe(now: dict[str, Any], decisions_told: int) -> tuple[str, str] | None
     state = now["status"]
     decisions = now["decisions"][decisions_told:]
     match state:
+        case "prepared" if now.get("question"):
+            return "?", f"{now['question']['by']} asks: {now['question']['text']}"
         case "prepared" if decisions:
             return "·", _decided_so_far(decisions, now["quorum"])
         case "approved":
@@ -170,7 +181,9 @@ def describe(now: dict[str, Any], decisions_told: int) -> tuple[str, str] | None
         case "in_doubt":
             return "?", f"the outcome is not known yet: {now['error']}"
         case "committed":
-            return "✓", f"committed, receipt {now['receipt']} {now['receipt_url']}".rstrip()
+            changed = f"; people changed {_paths(now['changed'])}" if now.get("changed") else ""
+            receipt = f"{now['receipt']} {now['receipt_url']}".rstrip()
+            return "✓", f"committed, receipt {receipt}{changed}"
         case "compensating":
             return "·", "is being compensated"
         case "compensated":
@@ -200,9 +213,15 @@ def _how_it_ended(now: dict[str, Any]) -> str:
             return "expired: nobody decided in time"
         case "canceled":
             return f"canceled: '{why}'" if why else "canceled"
+        case "sent_back":
+            return f"sent back: '{why}'"
         case "hold_lapsed":
             return f"too late: {why}"
     return f"did not happen: {why}"
+
+
+def _paths(changed: list[dict[str, Any]]) -> str:
+    return ", ".join(change["path"] for change in changed)
 
 
 def _names(decisions: list[dict[str, Any]]) -> str:
@@ -415,8 +434,10 @@ class Work:
         try:
             for now in self.assent.updates(token):
                 is_news = now["status"] != state or len(now["decisions"]) > decisions
-                if is_news and (line := describe(now, decisions)):
+                if (is_news or now.get("question")) and (line := describe(now, decisions)):
                     say(line[0], f"{short(now)}: {line[1]}")
+                if now.get("question"):
+                    self.assent.answer(now)
                 state, decisions = now["status"], len(now["decisions"])
                 with self._lock:
                     self._states[id_] = state

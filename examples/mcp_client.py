@@ -95,11 +95,22 @@ def refund(assent: Assent, dice: random.Random) -> dict[str, Any]:
         if told["sentence"] != has_said:
             has_said = told["sentence"]
             say(f"· {has_said} {told['url']}")
-        told = assent.call("assent_wait", transaction_id=told["transaction_id"], seconds=50)
+        told = followed(assent, told)
+    for change in told.get("changed", ()):
+        say(f"! people changed {change['path']}: {change['from']} → {change['to']}")
     say(
         f"✓ receipt {told['receipt']}" if told["status"] == "succeeded" else f"✗ {told['sentence']}"
     )
     return told
+
+
+def followed(assent: Assent, told: dict[str, Any]) -> dict[str, Any]:
+    """What comes next: of a question that whoever signs off has, the answer is awaited."""
+    which = {"transaction_id": told["transaction_id"]}
+    if told.get("question"):
+        say(f"? {told['question']['text']}")
+        return assent.call("assent_answer", text="What I know of it is in the reason.", **which)
+    return assent.call("assent_wait", seconds=50, **which)
 
 
 def say(text: str) -> None:

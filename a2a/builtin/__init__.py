@@ -7,6 +7,7 @@ the same idempotency key, so that one task has at most one transaction.
 from __future__ import annotations
 
 from a2a.builtin.claims import claim, due
+from a2a.builtin.prepare_transaction import answer
 from a2a.builtin.runs import begin, run, settle_all
 
-__all__ = ["begin", "claim", "due", "run", "settle_all"]
+__all__ = ["answer", "begin", "claim", "due", "run", "settle_all"]

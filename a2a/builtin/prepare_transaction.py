@@ -18,13 +18,15 @@ from a2a import states, tasks
 from a2a.builtin import endings
 from a2a.builtin.claims import VIA, put_back
 from a2a.errors import Reason, TaskNotPossible
-from a2a.models import ASSENT, Task
-from a2a.states import TaskReasons, TaskState
-from ledger.agents import may_propose, unknown
+from a2a.models import ASSENT, Message, Task
+from a2a.states import INTERRUPTED, TaskReasons, TaskState
+from a2a.tasks import questions
+from ledger.agents import Caller, may_propose, unknown
 from ledger.api import render_token
 from ledger.errors import InProgress, LedgerError, LimitReached, PlanFailed, PlansBusy, kept
 from ledger.execution import crash_points
-from ledger.models import Ending, Transaction
+from ledger.models import Ending, Scope, Transaction
+from ledger.principals import Surface
 from ledger.seals import as_text
 from ledger.states import State
 from ledger.tools import acts_itself
@@ -60,6 +62,7 @@ def _propose(task: Task) -> UUID | None:
             run_id=fields.get("run_id", ""),
             step_id=fields.get("step_id", ""),
             traceparent=task.traceparent,
+            replaces=UUID(fields["replaces"]) if "replaces" in fields else None,
             ttl=timedelta(seconds=fields["ttl_s"]) if "ttl_s" in fields else None,
         ),
         by=task.submitter,
@@ -131,9 +134,7 @@ def follow_transaction(task_id: UUID) -> None:
     with suppress(TaskNotPossible):
         match row.state:
             case State.PREPARED:
-                if task.state == TaskState.WORKING:
-                    reason = TaskReasons.AWAITS_SIGN_OFF()
-                    tasks.await_sign_off(task.pk, by=ASSENT, via=VIA, reason=reason)
+                _wait_for_people(task, row)
             case State.COMMITTED | State.COMPENSATING | State.COMPENSATED:
                 _complete_with_receipt(task, row)
             case State.ABORTED:
@@ -144,6 +145,39 @@ def follow_transaction(task_id: UUID) -> None:
                 _resume(task, _note_of(row))
 
 
+def _wait_for_people(task: Task, row: Transaction) -> None:
+    """In AUTH_REQUIRED; in INPUT_REQUIRED while they wait for an answer of the task's client."""
+    question = coordinator.requests_to_agent(row)["question"] if row.asked_at else None
+    if row.proposed_by != task.submitted_by:
+        question = None  # the duplicate of another agent's proposal
+    if task.state == TaskState.WORKING or (
+        task.state == TaskState.INPUT_REQUIRED and question is None
+    ):
+        reason = TaskReasons.AWAITS_SIGN_OFF()
+        task = tasks.await_sign_off(task.pk, by=ASSENT, via=VIA, reason=reason)
+    if question is not None and task.state == TaskState.AUTH_REQUIRED:
+        tasks.ask_about_transaction(task.pk, by=ASSENT, via=VIA, text=question["text"])
+
+
+def answer(
+    task: Task, value: Any, *, caller: Caller, message: Message | None, via: Surface
+) -> None:
+    """Answer the question of people about the transaction that the task proposed.
+
+    ``message`` is what the answer came in. Raises ``NotAllowed, NotPossible, InvalidRequest``, and
+    what adding the message raises.
+    """
+    caller.require(Scope.PROPOSE)
+    tasks.require_submitter(task, caller)
+    assert task.transaction_id is not None
+    with atomic():
+        if message is not None:
+            tasks.add_client_message(task, message, caller=caller, via=via)
+        text = questions.as_text(value)
+        coordinator.answer(task.transaction_id, by=caller.principal, via=via, text=text)
+    follow_transaction(task.pk)
+
+
 def _note_of(row: Transaction) -> str:
     if acts_itself(row):
         return outcome_of(row, acts_itself=True).sentence
@@ -151,7 +185,7 @@ def _note_of(row: Transaction) -> str:
 
 
 def _resume(task: Task, note: str) -> None:
-    if task.state == TaskState.AUTH_REQUIRED:
+    if task.state in INTERRUPTED:
         tasks.resume(task.pk, by=ASSENT, via=VIA, note=note)
 
 
@@ -164,12 +198,20 @@ def _complete_with_receipt(task: Task, row: Transaction) -> None:
         "result": row.result,
         "outcome": outcome_of(row).as_json(),
     }
+    if row.proposed_by == task.submitted_by:
+        told = coordinator.requests_to_agent(row)
+        receipt |= {name: told[name] for name in ("revision", "changed", "replaces")}
     endings.complete(task, receipt, "receipt", "Receipt")
 
 
 def _end_without_effect(task: Task, row: Transaction) -> None:
     reason = kept(row, "ending_reason") or row.get_ending_display()
-    if row.ending in {Ending.EXPIRED, Ending.CANCELED}:
+    if task.state == TaskState.INPUT_REQUIRED:
+        _resume(task, reason)
+    if row.ending == Ending.SENT_BACK:
+        error = {"code": Ending.SENT_BACK.value, "replaces": row.pk}
+        endings.fail(task, Reason.NOT_SIGNED_OFF, outcome_of(row).sentence, error)
+    elif row.ending in {Ending.EXPIRED, Ending.CANCELED}:
         code = Reason.NOT_SIGNED_OFF if row.ending == Ending.EXPIRED else Reason.CANCELED_BY_CLIENT
         tasks.end(task.pk, states.CANCEL, by=ASSENT, via=VIA, code=code, reason=reason)
     else:

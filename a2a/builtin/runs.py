@@ -45,7 +45,11 @@ def settle_all() -> None:
     own = Task.objects.of_assent()
     _each(own.filter(LAPSED), put_back_lapsed)
     _each(_overtime(), time_out)
-    waiting = Q(state=TaskState.AUTH_REQUIRED, transaction__state=State.PREPARED)
+    prepared = Q(transaction__state=State.PREPARED)
+    waiting = prepared & (
+        Q(state=TaskState.AUTH_REQUIRED, transaction__asked_at=None)
+        | Q(state=TaskState.INPUT_REQUIRED, transaction__asked_at__isnull=False)
+    )
     _each(own.filter(transaction__isnull=False).exclude(waiting), follow_transaction)
     _each(own.filter(skill_slug=ASK_A_PERSON.id, state=TaskState.WORKING), complete_answered)
 

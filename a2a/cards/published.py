@@ -46,6 +46,20 @@ _TASK_1: dict[str, Any] = {
             },
             "required": ["kind", "is_final", "sentence", "do_not_retry"],
         },
+        "proposal": {
+            "type": "object",
+            "description": "What people changed in that transaction, and what they want of the "
+            "agent that proposed it.",
+            "properties": {
+                "transaction_id": {"type": "string", "format": "uuid"},
+                "revision": {"type": "integer", "minimum": 1},
+                "changed": {"type": "array", "items": {"type": "object"}},
+                "question": {"type": ["object", "null"]},
+                "change_request": {"type": ["object", "null"]},
+                "replaces": {"type": ["string", "null"]},
+                "replaced_by": {"type": ["string", "null"]},
+            },
+        },
     },
     "required": ["skill", "owner", "depth"],
     "x-states": {state.value: state.label for state in TaskState},

@@ -7,6 +7,8 @@ from typing import Any
 
 from ledger.models import Scope
 
+UUID_PATTERN = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
 
 @dataclass(frozen=True, slots=True)
 class OwnSkill:
@@ -32,6 +34,11 @@ PREPARE_TRANSACTION = OwnSkill(
             "reason": {"type": "string", "maxLength": 2000},
             "run_id": {"type": "string", "maxLength": 200},
             "step_id": {"type": "string", "maxLength": 200},
+            "replaces": {
+                "type": "string",
+                "pattern": UUID_PATTERN,
+                "description": "The transaction that was sent back, where this follows it.",
+            },
             "ttl_s": {"type": "integer", "minimum": 1, "maximum": 31_536_000},
         },
         "required": ["tool", "arguments"],

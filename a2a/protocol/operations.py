@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from a2a import cards, polling, submissions, tasks, wire
+from a2a import builtin, cards, polling, submissions, tasks, wire
 from a2a.models import Message, PushConfig, Role
 from a2a.protocol import fast_path, task_pages
 from a2a.protocol.calls import LARGEST_IN_BATCH, Call, Json, submission_of
@@ -128,6 +128,10 @@ def _continue(sent: Json, caller: Caller) -> UUID:
         parts=sent["parts"],
         metadata=sent.get("metadata", {}),
     )
+    if task.state == TaskState.INPUT_REQUIRED and task.transaction_id is not None:
+        value = _answer_in(sent["parts"], {})
+        builtin.answer(task, value, caller=caller, message=message, via=VIA)
+        return task.pk
     question = wire.open_question(task)
     is_asked = question is None or question.is_for_client_of(task)
     if task.state == TaskState.INPUT_REQUIRED and is_asked:

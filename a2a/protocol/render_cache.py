@@ -6,7 +6,6 @@ from datetime import datetime
 from uuid import UUID
 
 from a2a.models import Task
-from a2a.states import TaskState
 from ledger.foundation.bounded import Bounded
 
 MOST_TASKS = 4096
@@ -28,6 +27,5 @@ class RenderCache:
 
     def put(self, task: Task, rendered: bytes) -> None:
         """Keep it, unless it tells of a transaction that moves without the task."""
-        follows = task.transaction_id is not None and task.state != TaskState.AUTH_REQUIRED
-        if len(rendered) <= LARGEST_TASK and not follows:
+        if len(rendered) <= LARGEST_TASK and task.transaction_id is None:
             self._rendered.put(task.pk, (task.updated_at, rendered))

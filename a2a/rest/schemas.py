@@ -12,7 +12,7 @@ from uuid import UUID
 from ninja import Field, Schema
 
 from a2a.validation import Cost
-from ledger.api import TokenOfIntent
+from ledger.api import ChangeOut, SaidOut, TokenOfIntent
 from ledger.api.http import In, OutcomeOut, Reason, Text200
 
 Parts = Annotated[list[Annotated[dict[str, Any], Field(min_length=1)]], Field(max_length=100)]
@@ -113,6 +113,18 @@ class ProposedOut(OutcomeOut):
     transaction_id: UUID
 
 
+class ProposalOut(Schema):
+    """The changes of people to a proposal, and what they want of the agent that made it."""
+
+    transaction_id: UUID
+    revision: int
+    changed: list[ChangeOut]
+    question: SaidOut | None = Field(description="The same as `input_required`.")
+    change_request: SaidOut | None = Field(description="Why it was sent back.")
+    replaces: UUID | None
+    replaced_by: UUID | None
+
+
 class WarningOut(Schema):
     """A warning: this request was accepted, the next one like it may be refused."""
 
@@ -139,6 +151,7 @@ class TaskOut(Schema):
     reason: ReasonOut | None = Field(description="Why it failed or was canceled or rejected.")
     cost: Cost | None = Field(description="What its worker says that it cost.")
     outcome: ProposedOut | None = Field(description="Of the transaction that it proposed.")
+    proposal: ProposalOut | None = Field(description="Of the same, if the agent proposed it.")
     token_of_intent: TokenOfIntent | None = Field(description="Of the same; its desk link too.")
     input_required: QuestionOut | None
     progress: ProgressOut

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from ninja import Header, Query, Router
 
-from a2a import polling, submissions, tasks, validation
+from a2a import builtin, polling, submissions, tasks, validation
 from a2a.cards import dialect_card
 from a2a.models import Task, visible_if_any
 from a2a.rest.schemas import AnswerIn, TaskCancelIn, TaskEventOut, TaskIn, TaskOut, TaskPage
@@ -174,7 +174,11 @@ def record(request: HttpRequest, task_id: UUID) -> HttpResponse:
 def resolve(request: HttpRequest, task_id: UUID, body: AnswerIn) -> HttpResponse:
     """Answer the open question of the task."""
     caller = caller_of(request, Scope.SUBMIT)
-    tasks.answer_as_client(tasks.visible(caller, task_id), body.answer, caller=caller, via=VIA)
+    task = tasks.visible(caller, task_id)
+    if task.state == TaskState.INPUT_REQUIRED and task.transaction_id is not None:
+        builtin.answer(task, body.answer, caller=caller, message=None, via=VIA)
+    else:
+        tasks.answer_as_client(task, body.answer, caller=caller, via=VIA)
     return _rendered(tasks.visible(caller, task_id))
 
 

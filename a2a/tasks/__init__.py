@@ -28,6 +28,7 @@ from a2a.tasks.leases import claim, claim_task, heartbeat, held_by, lost_or_miss
 from a2a.tasks.plain_texts import result_parts, text_of
 from a2a.tasks.progress import (
     add_message,
+    ask_about_transaction,
     await_sign_off,
     hand_over,
     record_exchange,
@@ -46,6 +47,7 @@ __all__ = [
     "add_client_message",
     "add_message",
     "answer_as_client",
+    "ask_about_transaction",
     "await_sign_off",
     "cancel",
     "cancel_as_client",

@@ -82,7 +82,7 @@ def await_sign_off(
     details: dict[str, Any] | None = None,
     **columns: Any,
 ) -> Task:
-    """Move a task at work to AUTH_REQUIRED. Raises ``TaskNotPossible, TaskNotFound``."""
+    """Move a task to AUTH_REQUIRED. Raises ``TaskNotPossible, TaskNotFound``."""
     return advance(
         task_id,
         states.AWAIT_SIGN_OFF,
@@ -95,8 +95,16 @@ def await_sign_off(
     )
 
 
+def ask_about_transaction(task_id: UUID, *, by: Principal, via: Surface, text: str) -> Task:
+    """Move a task that waits for sign-off to INPUT_REQUIRED: somebody who decides has a question.
+
+    Raises ``TaskNotPossible, TaskNotFound``.
+    """
+    return advance(task_id, states.ASK_ABOUT, by=by, via=via, reason=text)
+
+
 def resume(task_id: UUID, *, by: Principal, via: Surface, note: str) -> Task:
-    """Move a task from AUTH_REQUIRED back to WORKING. Raises ``TaskNotPossible, TaskNotFound``."""
+    """Move a task that waited for sign-off to WORKING. Raises ``TaskNotPossible, TaskNotFound``."""
     return advance(task_id, states.RESUME, by=by, via=via, reason=note, note=note)
 
 

@@ -8,12 +8,14 @@ from typing import Any
 from django.utils import timezone
 
 from a2a.models import Artifact, Message, Question, QuestionState, Task
+from a2a.models.answerers import CLIENT
 from a2a.states import TaskEventKind, TaskState
 from ledger.api import render_token
 from ledger.api.http import address_of
 from ledger.models import Event, Transaction
 from ledger.tools import acts_itself
 from ledger.transactions import outcome_of
+from ledger.transactions.coordinator import requests_to_agent
 
 # Characters of JSON of all artifacts of an earlier task that go along with its revision.
 LARGEST_REVISED = 1024 * 1024
@@ -37,6 +39,7 @@ def task_as_json(task: Task, retry_after_s: int | None = None) -> dict[str, Any]
         "outcome": (
             {"transaction_id": str(proposed.pk), **outcome_of_row(proposed)} if proposed else None
         ),
+        "proposal": requests_of(task),
         "token_of_intent": json.loads(render_token(proposed, None)) if proposed else None,
         "input_required": _open_question(task),
         "progress": {"stage": task.stage, "percent": task.percent, "message": task.note},
@@ -77,7 +80,35 @@ def reason_as_json(task: Task) -> dict[str, Any] | None:
 
 def _open_question(task: Task) -> dict[str, Any] | None:
     opened = [question for question in task.questions.all() if question.state == QuestionState.OPEN]
-    return question_as_json(opened[0]) if opened else None
+    return question_as_json(opened[0]) if opened else question_about(task)
+
+
+def question_about(task: Task) -> dict[str, Any] | None:
+    """The question of people about the transaction that the task proposed, which its client
+    answers."""
+    row = task.transaction
+    if task.state != TaskState.INPUT_REQUIRED or row is None:
+        return None
+    asked = requests_to_agent(row)["question"]
+    if asked is None:
+        return None
+    question = Question(
+        id=row.pk,
+        task=task,
+        text=asked["text"],
+        may_answer=[CLIENT],
+        expires_at=row.expires_at,
+    )
+    return question_as_json(question) | {"desk": address_of(f"/transactions/{row.pk}/")}
+
+
+def requests_of(task: Task) -> dict[str, Any] | None:
+    """The changes of people to what the task proposed, and what they want of its client; ``None``
+    where another agent has proposed it."""
+    row = task.transaction
+    if row is None or row.proposed_by != task.submitted_by:
+        return None
+    return {"transaction_id": str(row.pk), **requests_to_agent(row)}
 
 
 def question_as_json(question: Question) -> dict[str, Any]:

@@ -11,7 +11,14 @@ from a2a.models import Artifact, Message, Question, QuestionState, Task
 from a2a.models.builtin_skills import ASK_A_PERSON
 from a2a.states import FINAL, TaskEventKind, TaskState
 from a2a.tasks import text_of
-from a2a.wire.plain_json import outcome_of_row, question_as_json, reason_and_details, reason_as_json
+from a2a.wire.plain_json import (
+    outcome_of_row,
+    question_about,
+    question_as_json,
+    reason_and_details,
+    reason_as_json,
+    requests_of,
+)
 from ledger.api import render_token
 from ledger.api.http import address_of
 from ledger.models import Event
@@ -86,6 +93,8 @@ def facts_of(task: Task) -> Json:
         facts["cost"] = task.cost
     if task.transaction is not None:
         facts["outcome"] = outcome_of_row(task.transaction)
+    if proposal := requests_of(task):
+        facts["proposal"] = proposal
     return facts
 
 
@@ -93,6 +102,8 @@ def status_to_json(task: Task, question: Question | None) -> Json:
     parts: list[Json] = []
     if question is not None and task.state == TaskState.INPUT_REQUIRED:
         parts = [{"text": _asked(question, task)}, {"data": _question_data(question)}]
+    elif (asked := question_about(task)) is not None:
+        parts = [{"text": asked["text"]}, {"data": {"question": _steady(asked)}}]
     elif task.state == TaskState.AUTH_REQUIRED and task.transaction is not None:
         token = json.loads(render_token(task.transaction, None))
         parts = [
@@ -131,11 +142,13 @@ def _result_in_words(task: Task) -> str:
 
 
 def _question_data(question: Question) -> Json:
+    return {"question": _steady(question_as_json(question))}
+
+
+def _steady(question: Json) -> Json:
     """Without the seconds left and the like, so that an unchanged task renders the same."""
-    body = question_as_json(question)
-    for name in ("expires_in", "answer", "answered_by", "answered_via", "task_id", "description"):
-        body.pop(name)
-    return {"question": body}
+    left_out = {"expires_in", "answer", "answered_by", "answered_via", "task_id", "description"}
+    return {name: value for name, value in question.items() if name not in left_out}
 
 
 def _status(task: Task, state: str, at: datetime, parts: list[Json], message_id: str) -> Json:
@@ -224,6 +237,7 @@ def event_to_json(
     facts = {"kind": event.kind, "seq": event.seq, "by": event.principal}
     if event.to_state in FINAL and task.transaction is not None:
         facts["outcome"] = outcome_of_row(task.transaction)
+        facts |= {"proposal": proposal} if (proposal := requests_of(task)) else {}
     return {"statusUpdate": {**ids, "status": status, "metadata": {FACTS: facts}}}
 
 

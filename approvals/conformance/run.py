@@ -171,6 +171,30 @@ CHECKS: tuple[tuple[str, Check, str, str], ...] = (
         "What it holds would never be released.",
     ),
     (
+        "replan",
+        terms.replan,
+        "200 with a plan to replan, and the commit of the first plan once the second is released",
+        "The first plan is what people still sign, if the second comes too late.",
+    ),
+    (
+        "rollback of a former plan",
+        terms.release_of_one,
+        "200 to the rollback of what the first plan held, and the commit of the second plan",
+        "What people corrected and signed would be refused.",
+    ),
+    (
+        "still valid",
+        terms.still_valid,
+        "200 with still_valid, true or false",
+        "Anything else proves nothing: what was signed off would never be carried out.",
+    ),
+    (
+        "effect of still valid",
+        terms.effect_of_still_valid,
+        "no receipt from operations/… for a key that was only asked still_valid",
+        "It is asked before anything is carried out, and as often as it takes.",
+    ),
+    (
         "compensate",
         terms.compensate,
         "200 with a receipt that has an id to compensate after a commit",

@@ -1,9 +1,11 @@
-"""The checks of what only some services have: ``compensate``, a credential, a contract."""
+"""The checks of what only some services have: second plans, ``compensate``, a credential, a
+contract."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import uuid4
 
 from approvals.conformance.probe import Heard, Probe, Skipped, Unexpected
 from ledger.tools.http import published
@@ -15,10 +17,69 @@ PUBLISHES_NONE = frozenset({400, 404, 405, 501})
 MOST_SHOWN = 5
 RELIED_ON = {
     "plan": "the manifest has the route plan, and people may never read what would happen",
+    "replan": "the manifest has the route replan, and nobody could correct what waits",
+    "still_valid": "the manifest has the route still_valid, and nothing would be carried out",
     "receipt_lookup": "the manifest has the route find_receipt, and what is in doubt stays so",
     "idempotent": "the manifest says retry_safe, and what is asked again may be done twice",
     "reversible": "the manifest is not IRREVERSIBLE, and what people sign may never be undone",
 }
+
+
+# --- second plans -------------------------------------------------------------------------------
+
+
+def replan(probe: Probe) -> None:
+    """The second plan comes too late: what it holds is released, and the first carried out."""
+    key, first, second = _planned_twice(probe)
+    _release(probe, key, second)
+    probe.receipt_of(probe.ask("commit", key, held=first), key)
+
+
+def release_of_one(probe: Probe) -> None:
+    """The second plan takes the place of the first, whose hold is released."""
+    key, first, second = _planned_twice(probe)
+    _release(probe, key, first)
+    probe.receipt_of(probe.ask("commit", key, held=second), key)
+
+
+def still_valid(probe: Probe) -> None:
+    probe.needs("still_valid")
+    heard = probe.ask("still_valid", probe.new_key())
+    if heard.answer.status != 200 or not isinstance(heard.answer.body.get("still_valid"), bool):
+        raise Unexpected(str(heard))
+
+
+def effect_of_still_valid(probe: Probe) -> None:
+    probe.needs("still_valid")
+    probe.needs("find_receipt")
+    key = probe.new_key()
+    probe.ask("still_valid", key)
+    heard = probe.look_up(key)
+    if heard.response is not None and '"receipt"' in heard.response.text:
+        raise Unexpected(f"{heard}, to the look-up that follows")
+
+
+def _planned_twice(probe: Probe) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A key that was planned and planned again, and what the two plans hold."""
+    for route in ("plan", "replan", "rollback"):
+        probe.needs(route)
+    key = probe.new_key()
+    first = _held(probe.ask("plan", key))
+    return key, first, _held(probe.ask("replan", key, held=first))
+
+
+def _held(heard: Heard) -> dict[str, Any]:
+    planned = heard.answer.body.get("plan")
+    if heard.answer.status != 200 or not isinstance(planned, dict) or not planned.get("summary"):
+        raise Unexpected(str(heard))
+    return dict(planned.get("held") or {})
+
+
+def _release(probe: Probe, key: str, held: Mapping[str, Any]) -> None:
+    """As Assent asks for it: under a key that no operation has."""
+    heard = probe.ask("rollback", f"{key}#{uuid4()}", held=dict(held))
+    if heard.answer.status != 200:
+        raise Unexpected(f"{heard}, to the rollback of one of two plans")
 
 
 # --- compensate ---------------------------------------------------------------------------------

@@ -5,6 +5,10 @@
     outcome = desk.wait(intent.transaction_id, timeout=60)
     outcome.for_model()                  # what the language model is told
 
+People may ask about a proposal before they decide: ``Assent(on_question=…)`` is given the outcome,
+whose ``question`` it is, and returns the answer. Without it ``wait`` returns, and ``answer``
+answers.
+
 ``AsyncAssent`` has the same methods as coroutines. Assent carries a transaction out, or not; this
 client never does. Requests are repeated while Assent is busy or out of reach, which is safe: each
 proposal has an idempotency key, and the same key is the same transaction for ever.
@@ -19,7 +23,7 @@ import hmac
 import json
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Generic, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
@@ -78,11 +82,13 @@ class Refused(AssentError):
 
 
 class More(TypedDict, total=False):
-    """Optional fields of a proposal. ``reason``: why, which the approver reads."""
+    """Optional fields of a proposal. ``reason``: why, which the approver reads; ``replaces``: the
+    id of what was sent back, where this follows it."""
 
     reason: str
     run_id: str
     step_id: str
+    replaces: str
     ttl_s: int
 
 
@@ -114,7 +120,9 @@ class Intent:
 class Outcome:
     """A transaction's outcome. ``pending`` and ``in_doubt`` are not final: neither is a failure.
 
-    ``kind``: pending, in_doubt, succeeded, refused, expired, withdrawn or failed.
+    ``kind``: pending, in_doubt, succeeded, refused, expired, withdrawn or failed. ``changed`` is
+    what people changed, ``question`` waits for an answer, ``change_request`` is why it was sent
+    back.
     """
 
     transaction_id: str
@@ -128,6 +136,9 @@ class Outcome:
     receipt: str = ""
     receipt_url: str = ""
     result: dict[str, Any] | None = None
+    changed: list[dict[str, Any]] = field(default_factory=list)
+    question: str = ""
+    change_request: str = ""
 
     @property
     def succeeded(self) -> bool:
@@ -142,7 +153,12 @@ class Outcome:
             "decided_by": self.decided_by,
             "transaction_id": self.transaction_id,
             "url": self.url,
+            "changed": self.changed,
         }
+        if self.question:
+            said["question"] = self.question
+        if self.change_request:
+            said |= {"change_request": self.change_request, "replaces": self.transaction_id}
         if self.succeeded:
             told = {"receipt": self.receipt, "receipt_url": self.receipt_url, "result": self.result}
         else:
@@ -189,6 +205,7 @@ class _Request:
 # Yields a request and is sent its answer, or yields seconds to pause; returns the result.
 _Flow = Generator["_Request | float", Any, T]
 TRANSACTIONS = "/api/v1/transactions"
+OnQuestion = Callable[[Outcome], str]
 
 
 def _answer(request: _Request, patience_s: float = PATIENCE_S) -> _Flow[httpx.Response]:
@@ -245,17 +262,44 @@ def _prepare(tool: str, arguments: Mapping[str, Any], key: str, more: More) -> _
     )
 
 
-def _get(transaction_id: str) -> _Flow[Outcome]:
+def _get(transaction_id: str, on_question: OnQuestion | None) -> _Flow[Outcome]:
     answer = yield from _answer(_Request("GET", f"{TRANSACTIONS}/{transaction_id}"))
+    answer = yield from _answered(answer, on_question)
     return _outcome(answer.json())
 
 
-def _wait(transaction_id: str, timeout: float | None) -> _Flow[Outcome]:
+def _answered(answer: httpx.Response, on_question: OnQuestion | None) -> _Flow[httpx.Response]:
+    """The transaction once the question in it, if there is one, was answered."""
+    now = answer.json()
+    if now["question"] is None or on_question is None:
+        return answer
+    try:
+        said = _say(now["transaction_id"], on_question(_outcome(now)))
+        return (yield from _answer(said))
+    except Refused as refusal:
+        if refusal.status != 409:  # it was decided meanwhile, or answered
+            raise
+    return (yield from _answer(_Request("GET", f"{TRANSACTIONS}/{now['transaction_id']}")))
+
+
+def _say(transaction_id: str, text: str) -> _Request:
+    return _Request("POST", f"{TRANSACTIONS}/{transaction_id}/answer", {"text": text})
+
+
+def _answer_question(transaction_id: str, text: str) -> _Flow[Outcome]:
+    answer = yield from _answer(_say(transaction_id, text))
+    return _outcome(answer.json())
+
+
+def _wait(
+    transaction_id: str, timeout: float | None, on_question: OnQuestion | None
+) -> _Flow[Outcome]:
     give_up_at = float("inf") if timeout is None else time.monotonic() + timeout
     request = _Request("GET", f"{TRANSACTIONS}/{transaction_id}")
     answer = yield from _answer(request, max(PATIENCE_S, give_up_at - time.monotonic()))
+    answer = yield from _answered(answer, on_question)
     now, etag = answer.json(), answer.headers.get("ETag", "")
-    while not now["outcome"]["is_final"] and (left := give_up_at - time.monotonic()) > 0:
+    while not _has_news(now, on_question) and (left := give_up_at - time.monotonic()) > 0:
         url = httpx.URL(now["links"]["wait"]).copy_set_param(
             "wait", f"{min(left, LONG_POLL_S):.1f}"
         )
@@ -263,10 +307,16 @@ def _wait(transaction_id: str, timeout: float | None) -> _Flow[Outcome]:
         poll = _Request("GET", str(url), headers={"If-None-Match": etag})
         answer = yield from _answer(poll, max(PATIENCE_S, left))
         if answer.status_code == 200:
+            answer = yield from _answered(answer, on_question)
             now, etag = answer.json(), answer.headers.get("ETag", "")
         elif time.monotonic() - asked_at < 1:  # it did not hold the request
             yield min(FIRST_PAUSE_S, max(left, 0.0))
     return _outcome(now)
+
+
+def _has_news(now: dict[str, Any], on_question: OnQuestion | None) -> bool:
+    asks = now["question"] is not None and on_question is None
+    return asks or bool(now["outcome"]["is_final"])
 
 
 def _outcome(row: dict[str, Any]) -> Outcome:
@@ -283,6 +333,9 @@ def _outcome(row: dict[str, Any]) -> Outcome:
         receipt=row["receipt"],
         receipt_url=row["receipt_url"],
         result=row["result"],
+        changed=row["changed"],
+        question=(row["question"] or {}).get("text", ""),
+        change_request=(row["change_request"] or {}).get("text", ""),
     )
 
 
@@ -339,8 +392,13 @@ class Assent:
     """The client for programs without an event loop. Threads may share one."""
 
     def __init__(
-        self, url: str = "", token: str = "", transport: httpx.BaseTransport | None = None
+        self,
+        url: str = "",
+        token: str = "",
+        transport: httpx.BaseTransport | None = None,
+        on_question: OnQuestion | None = None,
     ) -> None:
+        self._on_question = on_question
         self._http = httpx.Client(**_options(url, token), transport=transport)
 
     def close(self) -> None:
@@ -365,11 +423,16 @@ class Assent:
 
     def get(self, transaction_id: str) -> Outcome:
         """The transaction as it is now."""
-        return self._run(_get(transaction_id))
+        return self._run(_get(transaction_id, self._on_question))
 
     def wait(self, transaction_id: str, timeout: float | None = None) -> Outcome:
-        """Its final outcome; after ``timeout`` seconds how it stands then, perhaps not final."""
-        return self._run(_wait(transaction_id, timeout))
+        """Its final outcome; after ``timeout`` seconds how it stands then, perhaps not final, and
+        so as soon as it has a question that nobody answers here."""
+        return self._run(_wait(transaction_id, timeout, self._on_question))
+
+    def answer(self, transaction_id: str, text: str) -> Outcome:
+        """Answer the question that it has. Raises ``Refused`` where none waits."""
+        return self._run(_answer_question(transaction_id, text))
 
     def cancel(self, transaction_id: str, reason: str = "") -> Outcome:
         """Take a proposal back, as long as nobody has decided. Raises ``Refused``."""
@@ -399,8 +462,13 @@ class AsyncAssent:
     """The same for programs with an event loop; ``Assent`` describes each method."""
 
     def __init__(
-        self, url: str = "", token: str = "", transport: httpx.AsyncBaseTransport | None = None
+        self,
+        url: str = "",
+        token: str = "",
+        transport: httpx.AsyncBaseTransport | None = None,
+        on_question: OnQuestion | None = None,
     ) -> None:
+        self._on_question = on_question
         self._http = httpx.AsyncClient(**_options(url, token), transport=transport)
 
     async def close(self) -> None:
@@ -418,10 +486,13 @@ class AsyncAssent:
         return await self._run(_prepare(tool, arguments, key, more))
 
     async def get(self, transaction_id: str) -> Outcome:
-        return await self._run(_get(transaction_id))
+        return await self._run(_get(transaction_id, self._on_question))
 
     async def wait(self, transaction_id: str, timeout: float | None = None) -> Outcome:
-        return await self._run(_wait(transaction_id, timeout))
+        return await self._run(_wait(transaction_id, timeout, self._on_question))
+
+    async def answer(self, transaction_id: str, text: str) -> Outcome:
+        return await self._run(_answer_question(transaction_id, text))
 
     async def cancel(self, transaction_id: str, reason: str = "") -> Outcome:
         return await self._run(_cancel(transaction_id, reason))

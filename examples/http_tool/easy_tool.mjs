@@ -39,6 +39,8 @@ const VERBS = {
     const summary = `Refund ${wanted.amount} EUR for invoice ${wanted.invoice}`;
     return [200, { plan: { summary, amount: wanted.amount, currency: "EUR" } }];
   },
+  replan: (asked, row) => VERBS.plan(asked, row), // a plan holds nothing here
+  still_valid: (asked, row) => [200, { still_valid: !row }],
   commit(asked, row) {
     if (row && !(row.receipt && sorted(row.arguments) === sorted(asked.arguments)))
       return conflict("It was let go of, or done with other arguments.");

@@ -65,7 +65,13 @@ class Refunds:
         """The verb is in the body, which is signed."""
         if {name: asked.get(name) for name in OURS} != OURS:
             return problem(403, "nothing-happened", "It is for another tenant or tool.")
-        verbs = {"plan": self.plan, "commit": self.commit, "rollback": self.rollback}
+        verbs = {
+            "plan": self.plan,
+            "replan": self.plan,  # a plan holds nothing here: another one is planned as the first
+            "still_valid": self.still_valid,
+            "commit": self.commit,
+            "rollback": self.rollback,
+        }
         with self.lock:
             row = self.rows.get(asked["operation_key"])
             if asked["verb"] == "find_receipt":
@@ -97,6 +103,9 @@ class Refunds:
             return problem(409, "conflict", "It was carried out.")
         self.keep(asked, {})  # so that a commit that is late is refused
         return 200, {}
+
+    def still_valid(self, asked: dict[str, Any], row: Row) -> Reply:
+        return 200, {"still_valid": not row}
 
     def find_receipt(self, row: Row) -> Reply:
         if not row or "receipt" not in row:

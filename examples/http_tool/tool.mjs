@@ -30,6 +30,8 @@ const VERBS = {
     const summary = `Refund ${wanted.amount} EUR for invoice ${wanted.invoice}`;
     return [200, { plan: { summary, amount: wanted.amount, currency: "EUR" } }];
   },
+  replan: (asked, known) => VERBS.plan(asked, known), // a plan holds nothing here
+  still_valid: (asked, known) => [200, { still_valid: !known }],
   commit(asked, known) {
     if (known?.state === "undone") return conflict("It was let go of before.");
     if (known?.state && sorted(known.arguments) !== sorted(asked.arguments))

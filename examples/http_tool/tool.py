@@ -79,7 +79,13 @@ def rollback(asked: dict[str, Any], known: Any, keep: Any) -> Reply:
     return 200, {}
 
 
-VERBS = {"plan": plan, "commit": commit, "rollback": rollback}
+def still_valid(asked: dict[str, Any], known: Any, keep: Any) -> Reply:
+    return 200, {"still_valid": not known}
+
+
+# A plan holds nothing here, so that another one beside it is planned in the same way.
+VERBS = {"plan": plan, "replan": plan, "commit": commit, "rollback": rollback}
+VERBS["still_valid"] = still_valid
 
 
 class Signatures(hms.HTTPSignatureKeyResolver):

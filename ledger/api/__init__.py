@@ -4,7 +4,7 @@ from ninja import Router
 
 from ledger.api import brakes, log, pending, permits, policies, terms, tools, transactions
 from ledger.api.rendering import record_response, render_token, versioned
-from ledger.api.schemas import DecisionRecord, TokenOfIntent
+from ledger.api.schemas import ChangeOut, DecisionRecord, SaidOut, TokenOfIntent
 from ledger.api.terms import terms_of
 from ledger.api.tools import describe, describe_readonly
 from ledger.api.visibility import visible_to
@@ -23,7 +23,9 @@ routers: dict[str, Router] = {
 }
 
 __all__ = [
+    "ChangeOut",
     "DecisionRecord",
+    "SaidOut",
     "TokenOfIntent",
     "describe",
     "describe_readonly",

@@ -220,7 +220,9 @@ def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpRe
     return rendered(row)
 
 
-@router.post("/{uuid:transaction_id}/answer", operation_id="answerQuestion", response=DECIDED)
+@router.post(
+    "/{uuid:transaction_id}/answer", operation_id="answerAboutTransaction", response=DECIDED
+)
 def answer(request: HttpRequest, transaction_id: UUID, body: AnswerIn) -> HttpResponse:
     """Answer the question that somebody who decides has asked about it."""
     caller = caller_of(request, Scope.PROPOSE)

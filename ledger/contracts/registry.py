@@ -15,7 +15,7 @@ R = TypeVar("R")
 tools: dict[str, Tool[Any, Any]] = {}
 readonly_tools: dict[str, ReadonlyTool] = {}
 # The names of what Assent offers itself, where agents see it beside the tools.
-RESERVED = frozenset({"assent_wait", "assent_cancel", "ask_a_person"})
+RESERVED = frozenset({"assent_wait", "assent_answer", "assent_cancel", "ask_a_person"})
 # Names declared twice; the system checks refuse to start with them.
 declared_twice: set[str] = set()
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from ledger.contracts.arguments import meaning, model_of, plain_summary, validated
 from ledger.contracts.contract import Contract
-from ledger.contracts.plan import Context, NothingHappened, Plan
+from ledger.contracts.plan import Context, NothingHappened, NothingHappenedYet, Plan
 from ledger.errors import PlanRefused
 
 P = ParamSpec("P")
@@ -124,6 +124,11 @@ class Tool(Generic[P, R]):
         return function(**{name: available[name] for name in declared if name in available})
 
     @property
+    def editable_arguments(self) -> list[str]:
+        """The names of those that an approver may correct."""
+        return self.contract.editable_among(self.arguments_model.model_fields)
+
+    @property
     def can_plan_again(self) -> bool:
         """False where a second plan would hold something twice."""
         return self.has("replan") or not self.has("rollback")
@@ -145,6 +150,8 @@ class Tool(Generic[P, R]):
         try:
             plan: Plan = self.run(role, arguments, context)
         except NothingHappened as refusal:
+            if again and isinstance(refusal, NothingHappenedYet):
+                raise  # it was not planned: that says nothing of what was
             raise PlanRefused(str(refusal)) from refusal
         return plan.checked()
 

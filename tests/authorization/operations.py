@@ -247,6 +247,7 @@ def _json_body(address: str, scene: Scene) -> dict[str, Any]:
     bodies: dict[str, dict[str, Any]] = {
         "transactions": {"tool": "pay", "arguments": {"reference": "new", "amount": "5.00"}},
         "transactions/cancel": {"idempotency_key": "never-used"},
+        "transactions/{transaction_id}/answer": {"text": "It is."},
         "transactions/{transaction_id}/approve": digest,
         "transactions/{transaction_id}/reject": {**digest, "reason": "No."},
         "transactions/{transaction_id}/pass-on": {**digest, "reason": "Not mine."},

@@ -33,6 +33,9 @@ CALLS: dict[str, Callable[[Any, int], tuple[str, dict[str, Any]]]] = {
     "tools/call look_up": lambda row, number: _call("look_up", word="x"),
     "tools/call ask_a_person": lambda row, number: _call("ask_a_person", text=f"Is it {number}?"),
     "tools/call assent_wait": lambda row, number: _call("assent_wait", transaction_id=str(row.pk)),
+    "tools/call assent_answer": lambda row, number: _call(
+        "assent_answer", transaction_id=str(row.pk), text="It is."
+    ),
     "tools/call assent_cancel": lambda row, number: _call(
         "assent_cancel", transaction_id=str(row.pk)
     ),

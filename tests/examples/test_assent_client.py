@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -71,6 +72,7 @@ def played(*answers: Any) -> tuple[Assent, list[httpx.Request]]:
 def row(kind: str, *, is_final: bool, **more: Any) -> dict[str, Any]:
     outcome = {"kind": kind, "is_final": is_final, "sentence": "So it is.", "do_not_retry": True}
     told = {"ending_reason": "", "decisions": [], "receipt": "", "receipt_url": "", "result": None}
+    told |= {"changed": [], "question": None, "change_request": None}
     return {**TOKEN, **told, "outcome": outcome, **more}
 
 
@@ -271,3 +273,67 @@ def test_a_proposal_is_taken_back_and_a_reading_answered(desk):
     assert (outcome.kind, outcome.is_final, outcome.do_not_retry) == ("withdrawn", True, True)
     assert "The customer called." in outcome.for_model()["message"]
     assert desk.call("look_up", {"word": "lamp"})
+
+
+# --- what people ask, change and send back ------------------------------------------------------
+
+QUESTION = {"text": "Which lamp?", "by": "Alice", "at": "2026-11-22T09:40:00Z"}
+
+
+def asks(request: httpx.Request) -> bool:
+    return request.url.path.endswith(f"/{ID}/answer")
+
+
+def test_a_wait_ends_with_the_question_that_nobody_answers_here():
+    desk, seen = played(httpx.Response(200, json=row("pending", is_final=False, question=QUESTION)))
+
+    outcome = desk.wait(ID)
+
+    assert (outcome.is_final, outcome.question, len(seen)) == (False, "Which lamp?", 1)
+    assert outcome.for_model()["question"] == "Which lamp?"
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_question_is_answered_where_the_program_says_how(is_late):
+    waits, ended = row("pending", is_final=False), row("succeeded", is_final=True)
+    refused = httpx.Response(409, json={"code": "not_possible"})
+    answers = [refused, httpx.Response(200, json=ended)] if is_late else []
+    desk, seen = played(
+        httpx.Response(200, json={**waits, "question": QUESTION}),
+        *(answers or [httpx.Response(200, json=waits), httpx.Response(200, json=ended)]),
+    )
+    desk._on_question = lambda outcome: f"Not {outcome.question}"
+
+    assert desk.wait(ID).succeeded
+    (answer,) = filter(asks, seen)
+    assert json.loads(answer.content) == {"text": "Not Which lamp?"}
+
+
+def test_what_was_changed_or_sent_back_is_told_to_the_model():
+    change = {"path": "arguments.amount", "from": "482.00", "to": "48.20"}
+    back = {**QUESTION, "text": "Take 40 off."}
+    desk, _ = played(
+        httpx.Response(200, json=row("succeeded", is_final=True, changed=[change])),
+        httpx.Response(200, json=row("refused", is_final=True, change_request=back)),
+    )
+
+    assert desk.get(ID).for_model()["changed"] == [change]
+    told = desk.get(ID).for_model()
+    assert (told["change_request"], told["replaces"]) == ("Take 40 off.", ID)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_real_question_is_answered_and_what_was_sent_back_is_replaced(credentials, alice):
+    desk = Assent(*credentials, on_question=lambda outcome: "The one of March.")
+    intent = desk.prepare("refund", {"order": "o1", "amount": "482.00"})
+    row = coordinator.ask(UUID(intent.transaction_id), by=alice, via="web", text="Which lamp?")
+
+    assert desk.get(intent.transaction_id).question == ""
+    coordinator.send_back(row.pk, digest=row.intent_digest, by=alice, via="web", reason="Less.")
+    execution.roll_back(row.pk)
+    outcome = desk.wait(intent.transaction_id, timeout=5)
+
+    assert outcome.change_request == "Less."
+    arguments = {"order": "o1", "amount": "48.20"}
+    again = desk.prepare("refund", arguments, replaces=outcome.transaction_id)
+    assert str(Transaction.objects.get(pk=again.transaction_id).replaces) == outcome.transaction_id

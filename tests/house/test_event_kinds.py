@@ -48,6 +48,7 @@ NOT_IN_SLACK = {
     "task_artifact_added",
     "task_message_added",
     "task_declined",
+    "task_asked_about",
     "task_awaits_sign_off",
     "task_resumed",
     "task_exchanged",

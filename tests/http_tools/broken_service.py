@@ -28,6 +28,7 @@ CONTRACT = {
     "json_schema": manifest("")["arguments"],
     "promises": {"reversible": True, "idempotent": True, "receipt_lookup": True, "plan": True},
 }
+CONTRACT["promises"] |= {"replan": True, "still_valid": True}
 COVERED = ["@method", "@target-uri", "content-digest", "idempotency-key"]
 
 
@@ -45,6 +46,7 @@ class Behaviour:
     header: str = ""  # the value of X-Api-Key that it wants to see; empty: none
     host: str = ""
     rows: dict[str, Any] = field(default_factory=dict)
+    holds: dict[str, str] = field(default_factory=dict)  # the operation of each; empty: released
     seen: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
     released: threading.Event = field(default_factory=threading.Event)
@@ -58,9 +60,15 @@ class Behaviour:
         if lapsed and self.fault != "lapsed lease":
             return conflict()
         match verb:
-            case "plan":
+            case "plan" | "replan":
                 is_late = known and self.fault != "late plan"
-                return conflict() if is_late else (200, {"plan": self.planned()})
+                if verb == "replan" and self.fault == "replan":
+                    self.holds = dict.fromkeys(self.holds, "")
+                return conflict() if is_late else (200, {"plan": self.planned(key)})
+            case "still_valid":
+                if self.fault == "effect of still valid":
+                    self.commit(key, known, asked)
+                return 200, {} if self.fault == "still valid" else {"still_valid": not known}
             case "rollback":
                 return self.roll_back(key, known, asked)
             case "compensate":
@@ -68,19 +76,27 @@ class Behaviour:
             case _:
                 return self.commit(key, known, asked)
 
-    def planned(self) -> dict[str, Any]:
-        return {} if self.fault == "plan" else {"summary": "Refund"}
+    def planned(self, key: str) -> dict[str, Any]:
+        self.holds[hold := f"hold_{len(self.holds):04}"] = key
+        return {} if self.fault == "plan" else {"summary": "Refund", "held": {"hold": hold}}
 
     def roll_back(self, key: str, known: Any, asked: dict[str, Any]) -> Reply:
         if known and "receipt" in known and self.fault != "rollback of what was done":
             return conflict()
         if not known and self.fault == "empty rollback":
             return 404, {"type": "no-such-operation"}
+        hold = asked["held"].get("hold", "")
+        if self.fault == "rollback of a former plan" and "" < hold < max(self.holds):
+            self.rows[self.holds[hold]] = {"fencing": asked["fencing"]}
+        if hold:
+            self.holds[hold] = ""
         self.rows[key] = {"fencing": asked["fencing"]}
         return 200, {}
 
     def commit(self, key: str, known: Any, asked: dict[str, Any]) -> Reply:
         if known and "receipt" not in known and self.fault != "late commit":
+            return conflict()
+        if "hold" in asked["held"] and not self.holds[asked["held"]["hold"]]:
             return conflict()
         if known and "receipt" in known and self.fault != "double commit":
             if known["arguments"] != asked["arguments"] and self.fault != "other arguments":

@@ -29,6 +29,7 @@ from tests.processes import free_port
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "http_tool"
 ARGUMENTS = '{"invoice": "2042", "amount": "48.20"}'
+SECOND_PLANS = {"replan", "rollback of a former plan"}
 # A check that no service can fail alone: what it looks at stands in the way of others.
 ALSO = {
     "bad signature": {
@@ -47,11 +48,13 @@ ALSO = {
         "rollback of what was done",
         "compensate",
         "double compensate",
+        *SECOND_PLANS,
     },
+    "plan": SECOND_PLANS,
     "compensate": {"double compensate"},
     "published contract": {"promises", "arguments"},
     "double commit": {"two commits at once", "other arguments"},
-    "empty rollback": {"late commit", "late plan"},
+    "empty rollback": {"late commit", "late plan", *SECOND_PLANS},
     "slow answers": {"unknown operation"},
     "large answers": {"unknown operation"},
     "form of answers": {
@@ -70,6 +73,7 @@ FAULTS = [name for name, *_ in run.CHECKS if name != "kill"]
 WHOLE = HttpManifest.read(
     manifest(
         "https://tool.example",
+        routes=["plan", "replan", "still_valid", "rollback", "compensate", "find_receipt"],
         contract={"retry_safe": True, "consequence_level": "COMPENSABLE"},
     )
 )
@@ -143,6 +147,7 @@ def test_without_a_manifest_nothing_is_compared_and_without_a_header_none_is_che
     assert {each.name for each in found if each.skipped} == {
         *("kill", "credential", "promises", "arguments"),
         *("compensate", "double compensate", "compensate of nothing"),
+        *("replan", "rollback of a former plan", "still valid", "effect of still valid"),
     }
 
 
@@ -201,6 +206,7 @@ def test_a_service_that_is_asked_by_webhooks_is_checked_too(fault):
     assert {each.name for each in found if each.skipped} == {
         *("other address", "kill", "credential", "promises", "arguments"),
         *("compensate", "double compensate", "compensate of nothing"),
+        *("replan", "rollback of a former plan", "still valid", "effect of still valid"),
     }
 
 

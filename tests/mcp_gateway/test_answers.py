@@ -11,7 +11,8 @@ import pytest
 from django.urls import reverse
 
 from ledger import execution
-from ledger.models import UpstreamTool
+from ledger.models import Transaction, UpstreamTool
+from ledger.tools import tool_of
 from ledger.tools.mcp import streamable_http, talks
 from ledger.transactions import coordinator
 from tests.conftest import propose
@@ -549,3 +550,35 @@ def test_nothing_is_made_good_by_a_tool_that_is_held(upstream, with_find, apply,
     row.refresh_from_db()
     assert row.state == "compensating"
     assert [call["name"] for call in upstream.calls()] == ["refund"]
+
+
+def test_what_a_tool_of_the_server_says_is_valid_is_carried_out_and_nothing_else(
+    upstream, with_find, apply, sign
+):
+    apply("billing", "refund", still_valid=with_find(arguments={"key": "{invoice}"}))
+    upstream.answers |= {"refund": DONE, "find": {"structuredContent": {"still_valid": "yes"}}}
+    row = committed(sign())
+    assert row.state == "approved"
+    assert "does not say true or false" in row.error
+
+    upstream.answers["find"] = {"structuredContent": {"still_valid": True}}
+    Transaction.objects.update(next_attempt_at=None)
+    row = committed(row)
+
+    assert row.state == "committed"
+    assert [call["name"] for call in upstream.calls()] == ["find", "find", "refund"]
+
+
+@pytest.mark.parametrize(
+    ("terms", "editable"),
+    [({}, []), ({"contract": {"operation_key": "refund:{tenant}:{invoice}"}}, ["amount"])],
+)
+def test_what_identifies_an_operation_is_not_editable_and_by_default_all_of_it_does(
+    billing, apply, terms, editable
+):
+    apply("billing", "refund", **terms)
+
+    row = propose("billing_refund", invoice="7", amount=48.2)
+
+    assert coordinator.editable_arguments(row, tool_of(row)) == editable
+    assert bool(coordinator.why_not_editable(row)) == (not editable)

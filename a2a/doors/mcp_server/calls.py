@@ -1,4 +1,4 @@
-"""The work of the tools, in a thread: propose, read, ask, look, withdraw. None decides."""
+"""The work of the tools, in a thread: propose, read, ask, answer, look, withdraw. None decides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from a2a import submissions, tasks
-from a2a.doors.mcp_server.catalogue import ASK, CANCEL, REASON, REASON_MAX, WAIT
+from a2a.doors.mcp_server.catalogue import (
+    ANSWER,
+    ASK,
+    CANCEL,
+    REASON,
+    REASON_MAX,
+    REPLACES,
+    WAIT,
+)
 from a2a.doors.mcp_server.requests import INVALID_PARAMS, Fault, Json
 from a2a.doors.mcp_server.statuses import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.errors import TaskNotPossible
@@ -19,7 +27,7 @@ from ledger.api.fast.readings import ToolFailed, read_with
 from ledger.api.http.polling import Pace, pace_of
 from ledger.contracts import ReadonlyTool, Tool
 from ledger.errors import AlreadyDecided, Expired, InvalidRequest, LedgerError, PlanRefused
-from ledger.models import Scope
+from ledger.models import Scope, id_or_none
 from ledger.principals import Surface
 from ledger.tools import readonly_named, tool_named
 from ledger.transactions import OutcomeForAgent, OutcomeKind, coordinator
@@ -39,6 +47,8 @@ def call(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
     """Call a tool. Raises ``Fault`` for one that the caller may not use, and ``LedgerError``."""
     if name == WAIT:
         return standing_of(caller, arguments.get("transaction_id"))
+    if name == ANSWER:
+        return _answer(caller, arguments)
     if name == CANCEL:
         reason = _reason(arguments, "reason")
         withdrawn = withdraw(caller, arguments.get("transaction_id"), reason)
@@ -57,13 +67,13 @@ def call(caller: Caller, name: str, arguments: Json, meta: Json) -> Called:
 
 def _propose(caller: Caller, tool: Tool[Any, Any], arguments: Json, meta: Json) -> Called:
     caller.require(Scope.PROPOSE)
-    reason = ""
-    if REASON not in tool.arguments_model.model_fields:
-        reason = _reason(arguments, REASON)
-        arguments = {key: value for key, value in arguments.items() if key != REASON}
+    ours = {REASON, REPLACES} - {*tool.arguments_model.model_fields}
+    given = {key: value for key, value in arguments.items() if key in ours}
+    arguments = {key: value for key, value in arguments.items() if key not in ours}
+    reason, replaces = _reason(given, REASON), _replaced(given)
     try:
         answer = coordinator.prepare(
-            Proposal(tool=tool.name, arguments=arguments, reason=reason),
+            Proposal(tool=tool.name, arguments=arguments, reason=reason, replaces=replaces),
             by=caller.principal,
             tenant=caller.tenant,
             key=_key(meta),
@@ -85,6 +95,16 @@ def _read(caller: Caller, tool: ReadonlyTool, arguments: Json) -> Json:
     read = OutcomeForAgent(OutcomeKind.SUCCEEDED, READ, do_not_retry=False)
     body = {"status": read.kind.value, **read.as_json(), "reading_id": str(reading_id)}
     return result_of({**body, "result": json.loads(text)}, is_error=False)
+
+
+def _answer(caller: Caller, arguments: Json) -> Standing:
+    """The answer of whoever proposed it. Raises ``LedgerError``."""
+    subject, text = standing_of(caller, arguments.get("transaction_id")), arguments.get("text")
+    caller.require(Scope.PROPOSE)
+    if subject.is_task or not isinstance(text, str):
+        raise InvalidRequest(f"{ANSWER} takes the transaction_id of a proposal, and a text.")
+    coordinator.answer(subject.subject, by=caller.principal, via=VIA, text=text)
+    return standing_of(caller, subject.subject)
 
 
 def _ask(caller: Caller, arguments: Json, meta: Json) -> Standing:
@@ -128,6 +148,15 @@ def poll(caller: Caller, subject: Any) -> tuple[Standing, bool]:
     standing = standing_of(caller, subject)
     is_too_fast = pace_of(caller, standing.subject) is Pace.REFUSED
     return standing, is_too_fast and not standing.is_final
+
+
+def _replaced(arguments: Json) -> UUID | None:
+    replaces = arguments.get(REPLACES)
+    if replaces is None:
+        return None
+    if not isinstance(replaces, str) or (pk := id_or_none(replaces)) is None:
+        raise InvalidRequest(f"{REPLACES} is the transaction_id of what was sent back.")
+    return pk
 
 
 def _reason(arguments: Json, name: str) -> str:

@@ -1,4 +1,4 @@
-"""The tools that a caller finds: its catalogue, and three of Assent itself."""
+"""The tools that a caller finds: its catalogue, and four of Assent itself."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from ledger.contracts import ConsequenceLevel, ReadonlyTool, RequiredApprover, T
 from ledger.models import Scope
 from ledger.tools import readonly_tools_of, tools_of
 
-WAIT, CANCEL, ASK = "assent_wait", "assent_cancel", ASK_A_PERSON.id
+WAIT, ANSWER, CANCEL, ASK = "assent_wait", "assent_answer", "assent_cancel", ASK_A_PERSON.id
+OWN = frozenset({WAIT, ANSWER, CANCEL, ASK})
 LONGEST_HOLD_S = 50  # below the minute after which many clients give up
-# An argument beside those of each tool with effects. The approver reads it.
-REASON, REASON_MAX = "assent_reason", 2000
+# Arguments beside those of each tool with effects: what the approver reads, and what was sent back.
+REASON, REASON_MAX, REPLACES = "assent_reason", 2000, "assent_replaces"
 Json = dict[str, Any]
 
 INSTRUCTIONS = (
     "Tools here act only after people have signed off. A call may answer status 'pending': then "
     "call assent_wait with its transaction_id, as often as needed, and do not call the tool "
-    "again. Follow do_not_retry in every answer. assent_cancel withdraws what nobody has decided."
+    "again. Where an answer has a question, answer it with assent_answer. Follow do_not_retry in "
+    "every answer. assent_cancel withdraws what nobody has decided."
 )
 _ID = {
     "type": "string",
@@ -30,20 +32,20 @@ _ID = {
 
 def tools_for(caller: Caller) -> list[Json]:
     """Every tool that the caller may use, as ``tools/list`` has them."""
-    own = {WAIT, CANCEL, ASK}
     return [
         *(
             _tool(tool)
             for name, tool in tools_of([caller.tenant]).items()
-            if name not in own and caller.may_use(name)
+            if name not in OWN and caller.may_use(name)
         ),
         *(
             _readonly_tool(tool)
             for name, tool in readonly_tools_of([caller.tenant]).items()
-            if name not in own and caller.may_use(name)
+            if name not in OWN and caller.may_use(name)
         ),
         *([_ask()] if Scope.SUBMIT in caller.scopes else []),
         _wait(),
+        _answer(),
         _cancel(),
     ]
 
@@ -53,7 +55,7 @@ def _tool(tool: Tool[Any, Any]) -> Json:
     return {
         "name": tool.name,
         "description": f"{tool.description}\n\n{_sign_off(tool)}".strip(),
-        "inputSchema": _with_reason(tool.arguments_model.model_json_schema()),
+        "inputSchema": _with_ours(tool.arguments_model.model_json_schema()),
         "annotations": {
             "readOnlyHint": False,
             "destructiveHint": not reversible,
@@ -74,16 +76,22 @@ def _sign_off(tool: Tool[Any, Any]) -> str:
     return f"Needs sign-off by {number}: it may take minutes or hours."
 
 
-def _with_reason(schema: Json) -> Json:
-    properties = schema.get("properties", {})
-    if REASON in properties:
-        return schema
-    reason_schema = {
-        "type": "string",
-        "maxLength": REASON_MAX,
-        "description": "Why you want this. Whoever signs off reads it.",
+def _with_ours(schema: Json) -> Json:
+    """An argument of the tool itself comes before ours of that name."""
+    ours = {
+        REASON: {
+            "type": "string",
+            "maxLength": REASON_MAX,
+            "description": "Why you want this. Whoever signs off reads it.",
+        },
+        REPLACES: {
+            "type": "string",
+            "format": "uuid",
+            "description": "The transaction_id of what was sent back to you, where this is the "
+            "same with the changes that were asked for.",
+        },
     }
-    return {**schema, "properties": {**properties, REASON: reason_schema}}
+    return {**schema, "properties": {**ours, **schema.get("properties", {})}}
 
 
 def _readonly_tool(tool: ReadonlyTool) -> Json:
@@ -109,9 +117,21 @@ def _wait() -> Json:
     return {
         "name": WAIT,
         "description": "Wait for the outcome of an earlier call that answered 'pending', and "
-        "return it: a receipt, or why it was refused. Repeat it while the status is 'pending'.",
+        "return it: a receipt, or why it was refused. A question of whoever signs off is returned "
+        "at once: answer it with assent_answer. Repeat it while the status is 'pending'.",
         "inputSchema": _object({"transaction_id": _ID, "seconds": seconds}),
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    }
+
+
+def _answer() -> Json:
+    text = {"type": "string", "minLength": 1, "maxLength": REASON_MAX}
+    return {
+        "name": ANSWER,
+        "description": "Answer the question that whoever signs off has about an earlier call. They "
+        "read the text as it is.",
+        "inputSchema": _object({"transaction_id": _ID, "text": text}, "text"),
+        "annotations": {"readOnlyHint": False, "destructiveHint": False, "idempotentHint": True},
     }
 
 
@@ -125,10 +145,10 @@ def _cancel() -> Json:
     }
 
 
-def _object(properties: Json) -> Json:
+def _object(properties: Json, *required: str) -> Json:
     return {
         "type": "object",
         "properties": properties,
-        "required": ["transaction_id"],
+        "required": ["transaction_id", *required],
         "additionalProperties": False,
     }

@@ -91,7 +91,7 @@ async def _call_tool(message: Incoming, client: Client, tell: Tell) -> Json:
         return refusal_of(refusal)
     if not isinstance(called, Standing):
         return called
-    wants_task = message.takes_tasks and name not in {catalogue.WAIT, catalogue.CANCEL}
+    wants_task = message.takes_tasks and name not in catalogue.OWN - {catalogue.ASK}
     # Many that wait, each with what it had sent, would fill the memory.
     arguments = {}
     message.params.clear()
@@ -100,7 +100,7 @@ async def _call_tool(message: Incoming, client: Client, tell: Tell) -> Json:
         if not standing.is_final:
             return {"resultType": "task", **standing.as_task()}
         return standing.as_result()
-    if name != catalogue.CANCEL:
+    if name not in {catalogue.ANSWER, catalogue.CANCEL}:
         called = await until_final(client, called, hold_s, tell)
     return called.as_result()
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from django.utils import timezone
 
 from a2a import tasks
-from a2a.doors.mcp_server.catalogue import WAIT
+from a2a.doors.mcp_server.catalogue import ANSWER, REPLACES, WAIT
 from a2a.errors import TaskNotFound
 from a2a.models import Task
 from a2a.states import TaskState
@@ -28,6 +28,7 @@ from ledger.transactions import (
     NOT_FINAL,
     OutcomeForAgent,
     OutcomeKind,
+    coordinator,
     outcome_of,
     refused_by_tool,
 )
@@ -57,7 +58,7 @@ class Standing:
     retain_until: datetime
     needs_nobody: bool = False
     is_withdrawn_by_agent: bool = False
-    # Signed off: there is nothing more to wait for until the agent itself acts.
+    # There is nothing more to wait for until the agent itself acts, or answers a question.
     waits_for_agent: bool = False
 
     @property
@@ -161,6 +162,14 @@ def of_transaction(row: Transaction) -> Standing:
         "expires_at": row.expires_at.isoformat(),
         "url": address_of(f"/transactions/{row.pk}/"),
     }
+    told = coordinator.requests_to_agent(row)
+    body |= told
+    sentence = outcome.sentence
+    if question := told["question"]:
+        sentence = f"{sentence} The question: {question['text']}"
+        body["next"] = f"Call {ANSWER} with this transaction_id and your answer as text."
+    if row.ending == Ending.SENT_BACK:
+        body["next"] = f"Call {row.tool} again as it is asked for, with {REPLACES}: {row.pk}."
     if waits_for_agent:
         body["next"] = outcome.sentence
         body["permit"] = address_of(f"/api/v1/transactions/{row.pk}/permit")
@@ -168,7 +177,7 @@ def of_transaction(row: Transaction) -> Standing:
         row.pk,
         False,
         outcome.kind,
-        f"{outcome.sentence} {body['url']}",
+        f"{sentence} {body['url']}",
         body,
         versioned(row)[1],
         row.created_at,
@@ -176,7 +185,7 @@ def of_transaction(row: Transaction) -> Standing:
         row.retain_until,
         needs_nobody=row.required_approver == RequiredApprover.NONE,
         is_withdrawn_by_agent=row.ending == Ending.CANCELED,
-        waits_for_agent=waits_for_agent,
+        waits_for_agent=waits_for_agent or question is not None,
     )
 
 

@@ -62,7 +62,7 @@ def ask(service: Service, verb: str, body: Mapping[str, Any], context: Context) 
     else:
         request = _post(service.address, {"verb": verb, **body})
     request.headers["Idempotency-Key"] = key
-    largest = LARGEST_PLAN if verb == "plan" else LARGEST_ANSWER
+    largest = LARGEST_PLAN if verb in {"plan", "replan"} else LARGEST_ANSWER
     return answers.meaning_of(_answer_to(request, service, context, largest))
 
 

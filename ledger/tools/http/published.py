@@ -40,6 +40,8 @@ class Promises(BaseModel):
     idempotent: bool
     receipt_lookup: bool
     plan: bool
+    replan: bool = False
+    still_valid: bool = False
 
 
 class PublishedContract(BaseModel):
@@ -102,10 +104,12 @@ def not_promised(manifest: HttpManifest, contract: Mapping[str, Any]) -> list[st
     relied_on = {
         "idempotent": terms.retry_safe,
         "plan": "plan" in manifest.routes,
+        "replan": "replan" in manifest.routes,
+        "still_valid": "still_valid" in manifest.routes,
         "receipt_lookup": "find_receipt" in manifest.routes,
         "reversible": terms.consequence_level != ConsequenceLevel.IRREVERSIBLE,
     }
-    promised = contract["promises"]
+    promised = Promises.model_validate(contract["promises"]).model_dump()
     return [name for name, is_relied_on in relied_on.items() if is_relied_on and not promised[name]]
 
 

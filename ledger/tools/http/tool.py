@@ -42,7 +42,7 @@ class HttpTool(ManifestTool):
             return self._find_receipt(context)
         verb = "commit" if role == "execute" else role
         meaning = exchange.ask(self.service, verb, self._body(arguments, context), context)
-        if isinstance(meaning, AskLater):
+        if isinstance(meaning, AskLater) and role != "still_valid":
             if role == "execute" and self.has("find_receipt"):
                 raise _not_done_yet(meaning)
             meaning = self._wait_for(context, meaning)
@@ -112,8 +112,10 @@ def _done(meaning: Meaning) -> Mapping[str, Any]:
 def _value_of(role: Role, body: Mapping[str, Any]) -> Any:
     """The value that the function of a Python tool would return for this role."""
     match role:
-        case "plan":
+        case "plan" | "replan":
             return _plan_in(body)
+        case "still_valid":
+            return _validity_in(body)
         case "execute":
             return _receipt_in(body)
         case "compensate":
@@ -138,6 +140,13 @@ def _compensation_in(body: Mapping[str, Any]) -> str:
     if receipt is None or receipt["id"] == "":
         raise NotProved("Its answer holds no receipt of what it made good.")
     return str(receipt["id"])
+
+
+def _validity_in(body: Mapping[str, Any]) -> bool:
+    is_valid = body.get("still_valid")
+    if not isinstance(is_valid, bool):
+        raise NotProved("Its answer does not say still_valid: true or false.")
+    return is_valid
 
 
 def _plan_in(body: Mapping[str, Any]) -> Plan:

@@ -56,7 +56,10 @@ class ContractTerms(Strict):
 
     # As ``Manifest.added_later``.
     added_later: ClassVar[frozenset[str]] = frozenset(
-        {"keeper_may_sign", "required_policy", "floor"}
+        {
+            *("keeper_may_sign", "required_policy", "floor"),
+            *("editable", "plan_max_age_s", "touches"),
+        }
     )
 
     owner_service: Annotated[str, Field(min_length=1, max_length=100)]
@@ -80,11 +83,19 @@ class ContractTerms(Strict):
     remind_s: Seconds | None = None
     subject: str = ""
     compensation: Annotated[str, Field(max_length=300)] = ""
+    editable: Annotated[list[str], Field(max_length=200)] | None = None
+    plan_max_age_s: Seconds | None = None
+    touches: Annotated[list[Annotated[str, Field(max_length=300)]], Field(max_length=20)] = []
 
     @field_validator("operation_key", "compensation")
     @classmethod
     def _names_only(cls, template: str) -> str:
         return _checked_template(template)
+
+    @field_validator("touches")
+    @classmethod
+    def _names_only_in_touches(cls, templates: list[str]) -> list[str]:
+        return [_checked_template(template) for template in templates]
 
     @field_validator("operation_key_aliases")
     @classmethod

@@ -11,7 +11,7 @@ from ledger.tools.manifests.base import Manifest, check_host
 
 CredentialName = Annotated[str, Field(pattern=r"^([a-z][a-z0-9_-]{0,62})?$")]
 Address = Annotated[str, Field(max_length=500), AfterValidator(lambda text: text.rstrip("/"))]
-Route = Literal["plan", "rollback", "compensate", "find_receipt"]
+Route = Literal["plan", "replan", "still_valid", "rollback", "compensate", "find_receipt"]
 
 
 class HttpManifest(Manifest):
@@ -39,6 +39,8 @@ class HttpManifest(Manifest):
         _check_address(self.address)
         if len(set(self.routes)) < len(self.routes):
             raise ValueError("a route is named twice")
+        if "replan" in self.routes and "plan" not in self.routes:
+            raise ValueError("the route replan needs the route plan")
         if self.receipts_are_complete and "find_receipt" not in self.routes:
             raise ValueError("receipts_are_complete needs the route find_receipt")
         return self

@@ -43,8 +43,17 @@ class ReceiptCall(UpstreamCall):
     is_complete: bool = False
 
 
+class ValidityCall(UpstreamCall):
+    """Called before what was signed off is carried out, so it must have no effect. ``valid`` is
+    where it says true or false in the structured content."""
+
+    valid: Path = "still_valid"
+
+
 class McpManifest(Manifest):
     """A tool of an MCP server, as it was when an operator released it."""
+
+    added_later: ClassVar[frozenset[str]] = frozenset({"still_valid"})
 
     kind: Literal["mcp"] = "mcp"
     upstream: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,30}$")]
@@ -62,11 +71,13 @@ class McpManifest(Manifest):
     plan: PlanCall | None = None
     find_receipt: ReceiptCall | None = None
     compensate: ReceiptCall | None = None
+    still_valid: ValidityCall | None = None
 
-    others: ClassVar[tuple[Literal["plan", "find_receipt", "compensate"], ...]] = (
+    others: ClassVar[tuple[Literal["plan", "find_receipt", "compensate", "still_valid"], ...]] = (
         "plan",
         "find_receipt",
         "compensate",
+        "still_valid",
     )
 
     @field_validator("address")
@@ -79,7 +90,7 @@ class McpManifest(Manifest):
     def _is_consistent(self) -> Self:
         calls = {role: call for role in self.others if (call := getattr(self, role)) is not None}
         if self.is_readonly and calls:
-            raise ValueError("a tool without effects needs no plan, find_receipt or compensate")
+            raise ValueError("a tool without effects needs no plan, find_receipt and the like")
         named = {*self.arguments["properties"], *OF_THE_CALL}
         for role, call in calls.items():
             allowed = named | ({"receipt"} if role == "compensate" else set())

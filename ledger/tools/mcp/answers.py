@@ -69,12 +69,25 @@ def kept(result: Json, path: str) -> Json:
 
 def receipt_at(result: Json, path: str, most: int = 500) -> str:
     """The text or number at a path of the structured content; empty if there is none."""
-    value = result.get("structuredContent")
-    for name in path.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
+    value = _at(result, path)
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
     return shown(str(value), most=most)
+
+
+def _at(result: Json, path: str) -> Any:
+    value = result.get("structuredContent")
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def truth_at(result: Json, path: str) -> bool:
+    """True or false, at a path of the structured content. Raises ``NotProved``."""
+    value = _at(result, path)
+    if not isinstance(value, bool):
+        raise NotProved(f"Its answer does not say true or false at {path}.")
+    return value
 
 
 def text_in(result: Json, most: int = TEXT_MOST) -> str:

@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from ledger import seals
-from ledger.contracts import Context, NothingHappened, NothingHappenedYet, Plan, ReadonlyTool, Role
+from ledger.contracts import (
+    Context,
+    NothingHappened,
+    NothingHappenedYet,
+    Plan,
+    ReadonlyTool,
+    Role,
+    key_fields,
+)
 from ledger.foundation.http_out import Credentials, CredentialUnusable
 from ledger.tools.manifests import ManifestTool, McpManifest, UpstreamCall, filled_in, model_of
 from ledger.tools.mcp import answers, client, definitions, wire
@@ -64,6 +72,14 @@ class McpTool(ManifestTool):
         every = {ALL_ARGUMENTS: seals.digest_of(dict(arguments))[:32]}
         return super().operation_key_for(tenant, {**every, **arguments})
 
+    @property
+    def editable_arguments(self) -> list[str]:
+        """None of them where all of them together identify the operation."""
+        is_hash = ALL_ARGUMENTS not in self.arguments_model.model_fields
+        if is_hash and ALL_ARGUMENTS in key_fields(self.contract.operation_key):
+            return []
+        return super().editable_arguments
+
     def run(self, role: Role, arguments: BaseModel, context: Context) -> Any:
         """Call the server. Raises ``NothingHappened`` where that is certain; anything else that
         it raises means that the outcome is not known."""
@@ -79,6 +95,8 @@ class McpTool(ManifestTool):
         match role:
             case "plan":
                 return self._plan_in(answers.done(result, errors_mean_nothing=True), arguments)
+            case "still_valid":
+                return answers.truth_at(answers.done(result), other.valid)
             case "compensate":
                 return answers.kept(answers.done(result), other.receipt)["id"]
             case _:

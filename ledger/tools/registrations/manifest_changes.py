@@ -30,7 +30,10 @@ HARMLESS = frozenset(
 # Of a new tool too: nobody is asked, the word of its owner is taken, or another tool of an MCP
 # server is called that nobody signs off.
 SOFT_IN_MANIFEST = frozenset(
-    {"is_readonly", "errors_mean_nothing_happened", "receipts_are_complete", "plan", "find_receipt"}
+    {
+        *("is_readonly", "errors_mean_nothing_happened", "receipts_are_complete"),
+        *("plan", "find_receipt", "still_valid"),
+    }
 )
 
 
@@ -55,6 +58,7 @@ def _in_contract(old: Manifest | None, new: Manifest) -> Iterator[str]:
             yield f"contract.{name}"
     if old is not None:
         yield from _in_history(old.contract, new.contract)
+        yield from _in_second_looks(old.contract, new.contract)
 
 
 def _softer(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
@@ -91,6 +95,18 @@ def _in_history(before: ContractTerms, after: ContractTerms) -> Iterator[str]:
             yield "contract.operation_key_aliases"
     if after.retention_s < before.retention_s:
         yield "contract.retention_s"
+
+
+def _in_second_looks(before: ContractTerms, after: ContractTerms) -> Iterator[str]:
+    """Terms by which more can be changed in a proposal, or what is outdated is carried out."""
+    if before.editable is not None and (
+        after.editable is None or not {*after.editable} <= {*before.editable}
+    ):
+        yield "contract.editable"
+    if before.plan_max_age_s and before.plan_max_age_s < (after.plan_max_age_s or float("inf")):
+        yield "contract.plan_max_age_s"
+    if not {*before.touches} <= {*after.touches}:
+        yield "contract.touches"
 
 
 def _strictest() -> dict[str, Any]:

@@ -85,7 +85,7 @@ def why_not_editable(row: Transaction) -> str:
 
 def editable_arguments(row: Transaction, tool: Tool[Any, Any]) -> list[str]:
     """The names of those that an approver may change."""
-    return tool.contract.editable_among(tool.arguments_model.model_fields)
+    return tool.editable_arguments
 
 
 def revise(

@@ -176,12 +176,13 @@ def _rendered_bound(bound: BoundCall, row: Transaction | None, call_id: str) -> 
 
 def _about(row: Transaction) -> Json:
     address = address_of(f"/transactions/{row.pk}/")
-    return {"transaction_id": str(row.pk), "url": address, "terms": terms_of(row)}
+    about = {"transaction_id": str(row.pk), "url": address, "terms": terms_of(row)}
+    return about | coordinator.requests_to_agent(row)
 
 
 def _status(row: Transaction, spec: Json, verdict: Told) -> Json:
     approved, comment = verdict
-    if row.ending == Ending.REJECTED:
+    if row.ending in {Ending.REJECTED, Ending.SENT_BACK}:
         approved, comment = False, row.ending_reason.strip() or NO_REASON
     decided_at = None if approved is None else row.decided_at or row.ended_at
     chosen = _chosen(options_of(spec.get("reject_options")), row)
