@@ -66,8 +66,8 @@ def revision_faults(row: Any, former: Former, links: Sequence[Link]) -> Iterator
     contents.append(revisions.content_of(row))
     for link, before, after in zip(revised, contents, contents[1:], strict=False):
         paths = [change.path for change in revisions.changes_between(before, after)]
-        said = link.says.get("changed")
-        if not isinstance(said, list) or sorted(map(str, said)) != sorted(paths):
+        named = link.says.get("changed")
+        if not isinstance(named, list) or sorted(map(str, named)) != sorted(paths):
             yield f"{name_of(link)}: what it changed is not what it says."
 
 
