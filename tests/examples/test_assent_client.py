@@ -323,8 +323,8 @@ def test_what_was_changed_or_sent_back_is_told_to_the_model():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_real_question_is_answered_and_what_was_sent_back_is_replaced(credentials, alice):
-    desk = Assent(*credentials, on_question=lambda outcome: "The one of March.")
+def test_a_real_question_is_answered_and_what_was_sent_back_is_replaced(desk, alice):
+    desk._on_question = lambda outcome: "The one of March."
     intent = desk.prepare("refund", {"order": "o1", "amount": "482.00"})
     row = coordinator.ask(UUID(intent.transaction_id), by=alice, via="web", text="Which lamp?")
 
