@@ -680,13 +680,16 @@ def put_off_us(events: list[Record]) -> int:
 # --- revisions --------------------------------------------------------------------------------
 
 
+RESEALS = {"revised", "plan_confirmed"}
+
+
 def revised_in(events: list[Record]) -> list[Record]:
     return [event for event in events if event["kind"] == "revised"]
 
 
 def sealed_last(events: list[Record], name: str) -> Any:
     """The value that the last of these events sealed of the live revision."""
-    reseals = {"revised", "plan_confirmed"} if name == "row_digest" else {"revised"}
+    reseals = RESEALS if name == "row_digest" else {"revised"}
     sealing = [event for event in events if event["seq"] == 1 or event["kind"] in reseals]
     return says(sealing[-1]).get(name) if sealing else None
 
@@ -734,6 +737,36 @@ def revision_faults(row: Record, revisions: list[Record], events: list[Record]) 
         changed = says(event).get("changed")
         if not isinstance(changed, list) or sorted(changed) != sorted(changes(before, after)):
             yield f"event {event['id']} of {name}: it changed something else than it says."
+    yield from reseal_faults(row, revisions, events)
+
+
+def reseal_faults(row: Record, revisions: list[Record], events: list[Record]) -> Iterator[str]:
+    """Each later seal of the row goes on from the one before it, with what a plan fills alone."""
+    texts = {column: text_of(column, row.get(column)) for column in (*FIXED, *OUTCOME)}
+    texts["expires_at"] = deadline_as_prepared(texts["expires_at"], events)
+    for number, event in enumerate(events):
+        if event["kind"] not in RESEALS:
+            continue
+        before, hold = events[:number], says(event).get("replaced_hold")
+        was = as_of(row, revisions, events, len(revised_in(before)) + 1)
+        if was is None or not isinstance(hold, dict):
+            yield f"event {event['id']}: it does not say what it replaced."
+            continue
+        former = {
+            **texts,
+            **{column: text_of(column, was[column]) for column in CONTENT if column in FIXED},
+            "amount": amount_text(was["amount"]),
+            "intent_digest": str(sealed_last(before, "intent_digest")),
+            "hold_expires_at": str(hold.get("hold_expires_at")),
+        }
+        digests = {"held": str(hold.get("held"))}
+        if row_digest(former, digests, says(events[0])) != sealed_last(before, "row_digest"):
+            yield f"event {event['id']}: it changed more of the row than a plan does."
+
+
+def amount_text(amount: Any) -> str:
+    """With six decimals, as a row has it."""
+    return "" if amount in (None, "") else f"{Decimal(str(amount)):.6f}"
 
 
 def changes(before: Record, after: Record) -> Iterator[str]:

@@ -225,6 +225,13 @@ def _without_terms(
             yield name, first.get(name)
 
 
+def hold_of(row: Any) -> dict[str, str]:
+    """The hold that another plan replaces, as its event seals it: so that the seal of the row from
+    before can be computed again."""
+    held = digest_of_text(column_text("held", row.held))
+    return {"held": held, "hold_expires_at": as_text(row.hold_expires_at)}
+
+
 def is_empty(name: str, value: Any) -> bool:
     """True if a column with content has the value that an erasure leaves."""
     return column_text(name, value) == column_text(name, EMPTY[name])

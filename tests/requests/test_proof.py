@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from examples import verify as second
-from ledger import contracts, execution
+from ledger import contracts, execution, seals
 from ledger.contracts.evidence import Text
 from ledger.models import Agent, Decision, Event, Revision, Tenant, Transaction
 from ledger.principals import agent, user
 from ledger.proof.audit import decision_records
 from ledger.proof.log import checkpoints
-from ledger.transactions import coordinator
+from ledger.transactions import as_prepared, coordinator, links_of
 from tests.conftest import propose, seal_approver
 from tests.forgery import forge, reseal, rewrite
 from tests.ledger.test_log_witness import LOG
@@ -329,6 +329,20 @@ def confirmed_another_intent(rows: Rows) -> str:
     return rewrite(event(rows["looked"], "plan_confirmed"), intent_digest="0" * 64)
 
 
+def payload_changed_with(name: str, kind: str) -> Tamper:
+    """As if the agent had proposed something else, sealed by the event of a later plan."""
+
+    def tamper(rows: Rows) -> str:
+        row = rows[name]
+        forge("UPDATE ledger_transaction SET stated_reason = 'Other' WHERE id = %s", row.pk)
+        new = Transaction.objects.get(pk=row.pk)
+        links = links_of(row.pk)
+        digest = seals.row_digest(new, first=links[0].says, deadline=as_prepared(links))
+        return rewrite(event(row, kind), row_digest=digest)
+
+    return tamper
+
+
 def evidence_swapped(rows: Rows) -> str:
     forge(
         "UPDATE ledger_evidence SET content = 'another' WHERE revision = 2 AND transaction_id = %s",
@@ -367,6 +381,11 @@ TAMPERINGS = {
     "what changed": lambda rows: rewrite(event(rows["changed"], "revised"), changed=["warnings"]),
     "what changed, left out": lambda rows: rewrite(event(rows["changed"], "revised"), changed=None),
     "the number of a revision": lambda rows: rewrite(event(rows["changed"], "revised"), revision=3),
+    "the agent's reason, with a change": payload_changed_with("changed", "revised"),
+    "the agent's reason, with a second plan": payload_changed_with("looked", "plan_confirmed"),
+    "the hold that was replaced": lambda rows: rewrite(
+        event(rows["looked"], "plan_confirmed"), replaced_hold=None
+    ),
     "what was replaced": lambda rows: rewrite(event(rows["changed"], "revised"), replaces="0" * 64),
     "the revision counter": counter_forged,
     "an answer by another agent": answered_by_another,

@@ -73,7 +73,7 @@ def release_later(row: Transaction, *, by: Principal, via: Surface) -> None:
     held.proposed_by, held.proposed_by_name = str(by), by.display_name
     _enter(held, row.arguments, Reasons.REPLACED_PLAN())
     held.action_summary = f"{row.tool}: releases what a former plan of {row.short_id} holds"
-    held.operation_key = _own_key(held)
+    held.operation_key = key_of_hold(held)
     _insert(held, by, via)
 
 
@@ -100,11 +100,13 @@ def _insert_for_rollback(
         if holder is None or holder.held == row.held:
             logger.info("what %s held belongs to another transaction by now", row.pk)
             return
-        row.operation_key = _own_key(row)
+        row.operation_key = key_of_hold(row)
         _insert(row, by, via)
 
 
-def _own_key(row: Transaction) -> str:
+def key_of_hold(row: Transaction) -> str:
+    """An operation key for a hold beside that of the operation: a tool that is asked to release it
+    by this key cannot close the operation itself."""
     own = f"#{row.pk}"
     return row.operation_key[: OPERATION_KEY_MAX - len(own)] + own
 

@@ -49,6 +49,7 @@ from ledger.transactions.prepare import (
     Request,
     columns,
     context_of,
+    key_of_hold,
     planned_in_time,
     release,
     release_later,
@@ -225,7 +226,7 @@ def put_in_place(
 ) -> Transaction:
     """Put the next revision in the place of this one. The row is locked. Raises ``DeniedByRule``
     where the rules deny it."""
-    former, replaced = revisions.content_of(row), row.intent_digest
+    former, replaced, hold = revisions.content_of(row), row.intent_digest, seals.hold_of(row)
     new = {**_columns(tool, planned), "revision": row.revision + 1}
     if tool.has("rollback") and new["held"] != row.held:
         release_later(row, by=by, via=via)
@@ -239,6 +240,7 @@ def put_in_place(
     says = {
         "revision": row.revision,
         "replaces": replaced,
+        "replaced_hold": hold,
         "intent_digest": row.intent_digest,
         "row_digest": seals.row_digest(row, first=links[0].says, deadline=as_prepared(links)),
         "changed": [change.path for change in revisions.changes_between(former, content)],
@@ -309,4 +311,5 @@ def release_plan(
     """Give back what a plan held that came too late."""
     if planned.held and planned.held != row.held:
         abandoned = Transaction(**columns(request, new_id(), planned, database_now()))
+        abandoned.operation_key = key_of_hold(abandoned)
         release(request, abandoned, only_by_row=only_by_row)

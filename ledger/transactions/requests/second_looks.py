@@ -159,8 +159,8 @@ def _go_on_with(row: Transaction, tool: Tool[Any, Any], planned: Planned) -> boo
 
 
 def _confirm(row: Transaction, tool: Tool[Any, Any], planned: Planned) -> None:
-    links, replaced = sign_offs.links_of(row.pk), row.held != planned.held
-    if replaced and tool.has("rollback"):
+    links, hold = sign_offs.links_of(row.pk), seals.hold_of(row)
+    if row.held != planned.held and tool.has("rollback"):
         release_later(row, **OURS)
     row.held, row.hold_expires_at = planned.held, planned.hold_expires_at
     truth = revising.truth_after(tool, row)
@@ -172,7 +172,7 @@ def _confirm(row: Transaction, tool: Tool[Any, Any], planned: Planned) -> None:
         states.CONFIRM_PLAN,
         **OURS,
         only_if=Q(intent_digest=row.intent_digest, fencing_token=row.fencing_token),
-        details={"row_digest": digest},
+        details={"row_digest": digest, "replaced_hold": hold},
         held=row.held,
         hold_expires_at=row.hold_expires_at,
         planned_at=planned.planned_at,

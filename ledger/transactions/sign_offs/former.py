@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
-from ledger import seals
+from ledger import seals, states
 from ledger.errors import InvalidRequest
 from ledger.events import erasure_in
 from ledger.models import Revision
 from ledger.seals import Link
 from ledger.sign_off import revisions
+from ledger.transactions.deadlines import as_prepared
 from ledger.transactions.sign_offs.chains import name_of
 
+RESEALS = frozenset({revisions.REVISED, states.CONFIRM_PLAN.kind})
 # The contents of the revisions that were replaced, by their number.
 Former = Mapping[int, Any]
 
@@ -69,6 +72,35 @@ def revision_faults(row: Any, former: Former, links: Sequence[Link]) -> Iterator
         named = link.says.get("changed")
         if not isinstance(named, list) or sorted(map(str, named)) != sorted(paths):
             yield f"{name_of(link)}: what it changed is not what it says."
+    yield from _seal_faults(row, former, links)
+
+
+def _seal_faults(row: Any, former: Former, links: Sequence[Link]) -> Iterator[str]:
+    """Check that each later seal of the row goes on from the one before it: that nothing but what a
+    plan fills was changed with it."""
+    for number, link in enumerate(links):
+        if link.kind not in RESEALS:
+            continue
+        before = links[:number]
+        was = as_of(row, former, links, revisions.number_in(before))
+        hold = link.says.get("replaced_hold")
+        if was is None or not isinstance(hold, dict):
+            yield f"{name_of(link)}: it does not say what it replaced."
+            continue
+        columns = {name: getattr(row, name) for name in (*seals.FIXED, "terms")}
+        columns |= {name: getattr(was, name) for name in revisions.CONTENT}
+        columns |= {
+            "intent_digest": revisions.sealed_last(before, "intent_digest"),
+            "hold_expires_at": hold.get("hold_expires_at"),
+        }
+        digest = seals.row_digest(
+            SimpleNamespace(**columns),
+            {"held": str(hold.get("held"))},
+            links[0].says,
+            as_prepared(links) or seals.as_text(row.expires_at),
+        )
+        if digest != revisions.sealed_last(before, "row_digest"):
+            yield f"{name_of(link)}: it changed more of the row than a plan does."
 
 
 def _revised(links: Sequence[Link]) -> list[Link]:
