@@ -43,6 +43,7 @@ from ledger.models import (
     IdempotencyKey,
     Reading,
     Transaction,
+    TransactionQuerySet,
     id_or_none,
 )
 from ledger.reporting import search
@@ -206,9 +207,7 @@ class TransactionAdmin(ReadOnly, SearchedByIndex):
         yield rows.filter(HOLDS_ITS_KEY, operation_key=value)
         if len(value) >= SHORTEST_PREFIX:
             for tenant in sorted(tenants_of(request)):
-                begun = search.with_key_beginning(
-                    Transaction.objects.all(), tenant, value, MOST_FOUND
-                )
+                begun = with_key_beginning(Transaction.objects.all(), tenant, value, MOST_FOUND)
                 yield rows.filter(pk__in=begun)
         if ":" in value:
             yield rows.filter(pk__in=self._with_words_of(request, value))
@@ -371,3 +370,14 @@ class CheckpointAdmin(ReadOnly, TenantAdmin):
     def of_tenants(self, rows: QuerySet[Any], tenants: frozenset[str]) -> QuerySet[Any]:
         """Checkpoints span tenants and contain no tenant data."""
         return rows if tenants else rows.none()
+
+
+def with_key_beginning(rows: TransactionQuerySet, tenant: str, begin: str, most: int) -> list[UUID]:
+    """Those that hold an operation key which begins so, among the first ``most`` from there.
+
+    In any collation these come after ``begin`` and close together; nothing is certain to come
+    after all of them, not even the last character of Unicode, so that there is no upper bound.
+    """
+    first = rows.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key__gte=begin)
+    keys = first.order_by("operation_key").values_list("pk", "operation_key")[:most]
+    return [pk for pk, key in keys if key.startswith(begin)]

@@ -23,7 +23,7 @@ from django.db.models.functions import Cast, Right
 
 from ledger.foundation.characters import without_nul
 from ledger.foundation.postgres import keyset_page
-from ledger.models import HOLDS_ITS_KEY, SearchTerm, Transaction, TransactionQuerySet
+from ledger.models import SearchTerm, Transaction, TransactionQuerySet
 from ledger.states import FINAL, OPEN
 
 LONGEST_TEXT = 1_000  # characters of a query; the others are ignored
@@ -395,14 +395,3 @@ SELECT entry.transaction_id, {{is_in_all}} FROM (
 ) entry
 ORDER BY entry.transaction_id DESC
 """
-
-
-def with_key_beginning(rows: TransactionQuerySet, tenant: str, begin: str, most: int) -> list[UUID]:
-    """Those that hold an operation key which begins so, among the first ``most`` from there.
-
-    In any collation these come after ``begin`` and close together; nothing is certain to come
-    after all of them, not even the last character of Unicode, so that there is no upper bound.
-    """
-    first = rows.filter(HOLDS_ITS_KEY, tenant=tenant, operation_key__gte=begin)
-    keys = first.order_by("operation_key").values_list("pk", "operation_key")[:most]
-    return [pk for pk, key in keys if key.startswith(begin)]

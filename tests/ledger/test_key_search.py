@@ -12,8 +12,8 @@ import pytest
 from django.db import connection, connections
 from django.test.utils import CaptureQueriesContext
 
+from ledger.admin.transactions import with_key_beginning
 from ledger.models import Tenant, Transaction
-from ledger.reporting.search import with_key_beginning
 from tests.ledger.test_admin import FILL
 from tests.operations.clusters import Cluster, home
 from tests.tables import taken_back

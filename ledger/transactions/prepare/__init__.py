@@ -1,6 +1,6 @@
 """From a proposal to a prepared transaction: plan, check, insert. ``prepare`` has the verbs."""
 
-from ledger.transactions.prepare.abandoned_plans import key_of_hold, release_later
+from ledger.transactions.prepare.abandoned_plans import is_held_by, key_of_hold, release_later
 from ledger.transactions.prepare.answers import Answer
 from ledger.transactions.prepare.drafts import columns, truth_of
 from ledger.transactions.prepare.planning import Planned
@@ -29,6 +29,7 @@ __all__ = [
     "checked",
     "columns",
     "context_of",
+    "is_held_by",
     "key_of_hold",
     "planned_in_time",
     "release",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from typing import Any
+from uuid import UUID
 
 from django.db import IntegrityError
 from django.db.transaction import atomic
@@ -102,6 +103,11 @@ def _insert_for_rollback(
             return
         row.operation_key = key_of_hold(row)
         _insert(row, by, via)
+
+
+def is_held_by(transaction_id: UUID, held: dict[str, Any]) -> bool:
+    """True if it is what the transaction holds now: a provider may have granted the same again."""
+    return Transaction.objects.filter(pk=transaction_id, held=held).exists()
 
 
 def key_of_hold(row: Transaction) -> str:

@@ -23,7 +23,7 @@ from ledger.errors import (
 from ledger.models import Transaction, new_id
 from ledger.tools import silent_addresses
 from ledger.transactions.prepare import plan_pool
-from ledger.transactions.prepare.abandoned_plans import abandon, key_of_hold
+from ledger.transactions.prepare.abandoned_plans import abandon, is_held_by, key_of_hold
 from ledger.transactions.prepare.admission import INSERT_TIME, operation_locked
 from ledger.transactions.prepare.drafts import columns
 from ledger.transactions.prepare.plan_pool import Place
@@ -54,7 +54,7 @@ def planned_in_time(
 
     def release_late(late: Future[tuple[Planned, PlanRefused | None]]) -> None:
         planned, refusal = (Planned(), None) if late.exception() else late.result()
-        if refusal is not None or (again and planned.held == context.held):
+        if refusal is not None or (again and is_held_by(context.transaction_id, planned.held)):
             return
         row_id = new_id() if again else context.transaction_id
         row = Transaction(**columns(request, row_id, planned, now))

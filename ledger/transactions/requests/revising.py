@@ -49,6 +49,7 @@ from ledger.transactions.prepare import (
     Request,
     columns,
     context_of,
+    is_held_by,
     key_of_hold,
     planned_in_time,
     release,
@@ -309,7 +310,7 @@ def release_plan(
     request: Request, row: Transaction, planned: Planned, *, only_by_row: bool = False
 ) -> None:
     """Give back what a plan held that came too late."""
-    if planned.held and planned.held != row.held:
+    if planned.held and not is_held_by(row.pk, planned.held):
         abandoned = Transaction(**columns(request, new_id(), planned, database_now()))
         abandoned.operation_key = key_of_hold(abandoned)
         release(request, abandoned, only_by_row=only_by_row)

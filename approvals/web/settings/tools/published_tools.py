@@ -51,6 +51,8 @@ def _manifest(
             "plan": promises.get("plan"),
             "rollback": promises.get("plan"),
             "find_receipt": promises.get("receipt_lookup"),
+            "replan": promises.get("replan"),
+            "still_valid": promises.get("still_valid"),
         }.items()
         if is_there
     ]
