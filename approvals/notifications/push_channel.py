@@ -31,11 +31,12 @@ from approvals.notifications.subjects import ASKS, CHANGES, Item
 from approvals.notifications.texts import Words
 from ledger.events.outbox import HttpChannel, NotNow, Owed
 from ledger.foundation.http_out import Post
-from ledger.models import Delivery, Event
+from ledger.models import Delivery, DeliveryState, Event
 
 NAME = "web_push"
 TELL, SOON, CHECK, NEWS, TEST = "tell", "soon", "check", "news", "test"
 SOON_BEFORE = timedelta(minutes=5)
+TOLERANCE = timedelta(seconds=5)  # between the time that it is due and the next look
 LONGEST_S = 12 * 60 * 60  # that a push service keeps a message for a browser that is off
 WITHDRAWN_WITHIN_S = 60 * 60
 GONE = {404, 410}  # RFC 8030: the subscription has expired, or its person ended it
@@ -119,7 +120,15 @@ def _to_tell(event: Event) -> Iterator[Owed]:
         yield Owed(f"{TELL}:{browser.pk}", notification_settings.quiet_until(chosen, now))
         reminder_at = item.row.expires_at - SOON_BEFORE
         if chosen.before_expiry and item.about != About.DOUBT and reminder_at > now:
-            yield Owed(f"{SOON}:{browser.pk}", reminder_at)
+            recipient = f"{SOON}:{browser.pk}"
+            if not _waits_already(event, recipient):
+                yield Owed(recipient, reminder_at)
+
+
+def _waits_already(event: Event, recipient: str) -> bool:
+    """True if an earlier event has the person reminded; when, the deadline of then decides."""
+    owed = Delivery.objects.filter(event__subject=event.subject, recipient=recipient)
+    return owed.filter(channel=NAME, state=DeliveryState.WAITING).exists()
 
 
 def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bool) -> Post | None:
@@ -129,6 +138,8 @@ def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bo
     if item is None or not notification_settings.wants(chosen, item):
         return None
     _wait_while_quiet(chosen, now)
+    if is_again and item.about != About.DOUBT:
+        _wait_until_soon(item, now)
     # Noted before the last look: whoever decides after that look finds the note, and withdraws.
     shown, is_new = ShownNotification.objects.get_or_create(
         subscription=browser,
@@ -152,6 +163,13 @@ def _notification(delivery: Delivery, browser: PushSubscription, *, is_again: bo
         ttl_s=_seconds_left(fresh, now),
         urgency=web_push.HIGH if is_urgent else web_push.NORMAL,
     )
+
+
+def _wait_until_soon(item: Item, now: datetime) -> None:
+    """Raises ``NotNow`` where people have given it more time since."""
+    left = item.row.expires_at - SOON_BEFORE - now
+    if left > TOLERANCE:
+        raise NotNow(left, "It has been given more time.")
 
 
 def _wait_while_quiet(chosen: NotificationSettings, now: datetime) -> None:

@@ -29,6 +29,8 @@ ASKS: dict[str, About] = {
     EventKind.PASSED_ON: About.DECISION,
     EventKind.ESCALATED: About.DECISION,
     EventKind.DEADLINE_MOVED: About.DECISION,
+    EventKind.REVISED: About.DECISION,
+    EventKind.ANSWERED: About.DECISION,
     EventKind.FELL_IN_DOUBT: About.DOUBT,
     TaskEventKind.ASKED: About.QUESTION,
 }
@@ -38,6 +40,8 @@ CHANGES = frozenset(
         EventKind.APPROVAL_RECORDED,
         EventKind.APPROVED,
         EventKind.REJECTED,
+        EventKind.SENT_BACK,
+        EventKind.OUTDATED,
         EventKind.EXPIRED,
         EventKind.CANCELED,
         EventKind.COMMITTED,

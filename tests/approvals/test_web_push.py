@@ -29,6 +29,7 @@ from ledger.principals import Surface, system
 from ledger.transactions import coordinator
 from tests.approvals.push_service import PushService
 from tests.conftest import signed_in
+from tests.forgery import move_deadline
 from tests.processes import until
 
 KEY = "55" * 32
@@ -306,11 +307,28 @@ def test_five_minutes_before_the_end_it_is_shown_again(service, as_alice, a_tran
     (reminder,) = Delivery.objects.filter(channel=push_channel.NAME, state="waiting")
     assert reminder.next_attempt_at == payment.expires_at - timedelta(minutes=5)
 
+    move_deadline(payment.pk, 299_000)
     make_due()
     deliver_all()
 
     assert [message["show"]["again"] for message in browser.messages] == [False, True]
     assert len(browser.shown()) == 1
+
+
+def test_of_what_was_given_more_time_it_is_said_later_and_once(
+    service, as_alice, bob, a_transaction
+):
+    browser = service.browser()
+    tell_in(as_alice, browser, before_expiry=True)
+    payment = a_transaction()
+    deliver_all()
+    coordinator.extend(payment.pk, timedelta(hours=1), by=bob, via="web")
+    make_due()
+    deliver_all()
+
+    (reminder,) = Delivery.objects.filter(channel=push_channel.NAME, state="waiting")
+    assert reminder.next_attempt_at > payment.expires_at
+    assert [message["show"]["again"] for message in browser.messages] == [False]
 
 
 def quiet(person, begin, end, zone="Europe/Zurich"):

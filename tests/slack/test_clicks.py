@@ -295,7 +295,7 @@ def test_approvals_on_the_desk_and_in_slack_make_a_quorum(
     settle()
     assert state_of(row) == "prepared"
     assert "Alice Moreau\n approved. One more is needed." in FakeSlack.plain(message)
-    assert buttons_of(message) == ["approve", "reject", "open", "stop"]
+    assert buttons_of(message) == ["approve", "reject", "more", "open", "stop"]
 
     as_bob.post(f"/transactions/{row.pk}/approve", {"digest": row.intent_digest, "typed": "Vega"})
     settle()

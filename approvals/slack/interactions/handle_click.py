@@ -24,7 +24,7 @@ from a2a.models import Question
 from approvals.desk import decisions
 from approvals.people import principal_of
 from approvals.presentation import in_words, labels
-from approvals.slack.interactions import command_queue, replies, stops
+from approvals.slack.interactions import command_queue, more, replies, stops
 from approvals.slack.interactions.authorization import (
     Refused,
     check_message,
@@ -143,6 +143,9 @@ def _check_and_act_on(claim: Claim[Click]) -> None:
 def _decide(person: User, row: Transaction, claim: Claim[Click]) -> None:
     click = claim.command
     button, typed = click.button, click.typed
+    if button.verb == "more":
+        more.act(person, row, claim)
+        return
     earlier = row.decisions.filter(principal=str(principal_of(person)))
     had_decided = any(_is_older(decision.at, claim) for decision in earlier)
     if button.verb == "approve":

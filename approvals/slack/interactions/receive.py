@@ -55,6 +55,7 @@ OLD_BUTTON = gettext_noop(
     "This button is not valid any more. Nothing was decided: open it on the desk."
 )
 NO_REASON = gettext_noop("Say why: the agent reads it.")
+NO_TEXT = gettext_noop("Say it in a few words.")
 LONGEST_NAME = 100  # of a tool
 WRONG_WORD = gettext_noop("That is not what is written above. Nothing was decided.")
 
@@ -124,6 +125,10 @@ def _button_pressed(payload: dict[str, Any], action: dict[str, Any], apps: list[
             with in_language_of_reader(source):
                 view = modals.reject(value, offered)
             _open(view, button, trigger, apps, source)
+        case "more":
+            with in_language_of_reader(source):
+                view = modals.more(value)
+            _open(view, button, trigger, apps, source)
         case "approve" if button.word:
             with in_language_of_reader(source):
                 view = modals.confirm(value)
@@ -182,6 +187,10 @@ def _modal_submitted(payload: dict[str, Any], apps: list[SlackApp]) -> dict[str,
             typed = _typed(inputs, modals.REASON)
             if not typed and modals.offered_index(inputs) is None:
                 return _error(source, modals.REASON, NO_REASON)
+        case "more":
+            typed = _typed(inputs, modals.REASON)
+            if not typed and modals.chosen_in(inputs) != modals.HOUR:
+                return _error(source, modals.REASON, NO_TEXT)
         case "approve":
             typed = _typed(inputs, modals.TYPED)
             if not seems_confirmed(typed, button.word):

@@ -55,6 +55,7 @@ REASON, TYPED, OFFERED = "reason", "typed", "offered"
 ANSWER = "answer"
 WHAT, WHY, LASTS = "what", "why", "lasts"
 NO_END = "no_end"  # an option has no empty value
+SEND_BACK, ASK, NOTE, HOUR = "send_back", "ask", "note", "hour"
 OF_CHOICES = frozenset({"choice", "select", "several"})
 OF_LINES = frozenset({"lines", "list", "json"})
 
@@ -84,6 +85,30 @@ def reject(value: ModalValue, offered: Sequence[str] = ()) -> View:
     about = rich(regular(value.button.about))
     blocks = [about, *([_reasons(options)] if options else []), reason]
     return _modal("reject", _("Reject"), _("Reject"), blocks, value.signed())
+
+
+def more(value: ModalValue) -> View:
+    """What else than a decision: sent back, a question, a note, or more time."""
+    labels = {
+        SEND_BACK: _("Send it back: say what to propose instead"),
+        ASK: _("Ask the agent; its clock rests"),
+        NOTE: _("Leave a note for colleagues"),
+        HOUR: _("Give it an hour more"),
+    }
+    options = [Option(value=key, text=plain(label, OPTION_MOST)) for key, label in labels.items()]
+    text = PlainTextInputElement(action_id=REASON, multiline=True, max_length=2000)
+    blocks = [
+        rich(regular(value.button.about)),
+        InputBlock(block_id=WHAT, label=plain(_("What")), element=_one_of(options, "")),
+        InputBlock(
+            block_id=REASON,
+            label=plain(_("In your words")),
+            hint=plain(_("The agent reads it, but for a note.")),
+            element=text,
+            optional=True,
+        ),
+    ]
+    return _modal("more", _("More"), _("Go"), blocks, value.signed())
 
 
 def _reasons(options: list[Option]) -> InputBlock:

@@ -68,7 +68,7 @@ from approvals.slack.rendering.text import (
 from approvals.slack.rendering.usual import usual
 from ledger import contracts
 from ledger.models import Transaction
-from ledger.states import FINAL, State
+from ledger.states import FINAL, EventKind, State
 from ledger.tools import is_for_agent, tool_of
 
 # Nothing is to be stopped any more.
@@ -79,6 +79,7 @@ def content(row: Transaction, detail: Detail) -> Iterator[Block]:
     """Everything but the buttons."""
     yield from _headline(row.headline, detail)
     if row.state == State.PREPARED:
+        yield from _talk(row, detail)
         yield from _terms(row, detail)
         yield from usual(row)
         yield from _payload(row, detail)
@@ -116,7 +117,13 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
         action_id="reject",
         value=_button_value("reject", message, row, has_options=has_options).signed(),
     )
+    other = ButtonElement(
+        text=plain(_("More…")),
+        action_id="more",
+        value=_button_value("more", message, row).signed(),
+    )
     decides = [reject] if brake_of(row) is not None else [approve, reject]
+    decides.append(other)
     more = [] if brake_of(row) is not None or not can_be_allowed(row) else [_allow_button(row)]
     return ActionsBlock(elements=[*decides, open_button(url), *more, halt])
 
@@ -160,6 +167,20 @@ def _headline(summary: str, detail: Detail) -> Iterator[Block]:
     yield HeaderBlock(text=plain(one_line(summary), HEADER_MOST))
     if shortened(one_line(summary), HEADER_MOST) != one_line(summary):
         yield SectionBlock(text=plain(cut_with_hint(summary, detail.summary)), expand=True)
+
+
+def _talk(row: Transaction, detail: Detail) -> Iterator[Block]:
+    """Who changed it last and why, and the question that waits for its agent."""
+    for kind, template in (
+        (EventKind.REVISED, _("{who} changed it; look at what is different below.")),
+        (EventKind.ASKED, _("{who} has asked its agent; the clock rests until the answer.")),
+    ):
+        is_so = row.revision > 1 if kind == EventKind.REVISED else row.asked_at is not None
+        event = row.events.filter(kind=kind).order_by("-seq").first() if is_so else None
+        if event is not None:
+            yield rich(*pieces(template, who=bold(event.principal_name)))
+            if event.reason:
+                yield quoted(_("In their words"), event.reason, min(600, detail.prose))
 
 
 def _terms(row: Transaction, detail: Detail) -> Iterator[Block]:
