@@ -85,4 +85,4 @@ def test_the_card_says_who_changed_it(slack, posted, served, bob, slack_alice):
     assert "48.20" in shown
     slack.click(message, "approve", slack_alice)
     settle()
-    assert state_of(row) == "approved"
+    assert state_of(row) == "committed"
