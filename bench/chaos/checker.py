@@ -168,6 +168,18 @@ def effects_have_their_row(records: Records) -> Iterator[str]:
             yield f"{line['receipt']}: was undone, and nobody had ordered it"
 
 
+def effects_are_what_was_signed(records: Records) -> Iterator[str]:
+    """As the last revision has it, and with the hold that was not released."""
+    released = {line["hold"] for line in records.outside_did("release")}
+    for line in records.outside_did("effect"):
+        row = records.rows.get(line["transaction"])
+        signed = None if row is None else row["arguments"].get("times", 1)
+        if signed not in (None, line["times"]):
+            yield f"{line['transaction']}: done {line['times']} times, and signed off {signed}"
+        if line["hold"] and line["hold"] in released:
+            yield f"{line['transaction']}: done with {line['hold']}, which was released"
+
+
 def commits_have_a_true_receipt(records: Records) -> Iterator[str]:
     effects = {line["receipt"]: line["key"] for line in records.outside_did("effect")}
     undone = {line["undo_receipt"]: line["receipt"] for line in records.outside_did("undo")}
@@ -197,19 +209,31 @@ def holds_are_released(records: Records) -> Iterator[str]:
     A hold without a row belongs to a request that was killed while it planned, and was never
     acknowledged; only its own term ends it (docs/tool-authors.md). Those are counted apart.
     """
-    used = {line["transaction"] for line in records.outside_did("effect")}
-    released = {line["transaction"] for line in records.outside_did("release")}
+    used = {line["hold"] for line in records.outside_did("effect")}
+    released = _released(records)
     for line in records.outside_did("hold"):
         row = records.rows.get(line["transaction"])
-        if row is not None and row["state"] in FINAL and line["transaction"] not in used | released:
+        if row is not None and row["state"] in FINAL and line["hold"] not in used | released:
             yield f"{line['hold']} of {row['id']} ({row['state']}) is still held"
+
+
+def _released(records: Records) -> set[str]:
+    """Holds that were released, by their names or with all of their transaction."""
+    releases = records.outside_did("release")
+    of = {line["transaction"] for line in releases if not line["hold"]}
+    named = {line["hold"] for line in releases}
+    return named | {
+        line["hold"] for line in records.outside_did("hold") if line["transaction"] in of
+    }
 
 
 def orphaned_holds(records: Records) -> int:
     """Holds of requests that were killed between plan and insert: they lapse by themselves."""
-    released = {line["transaction"] for line in records.outside_did("release")}
-    held = {line["transaction"] for line in records.outside_did("hold")}
-    return len(held - released - set(records.rows))
+    released = _released(records)
+    return sum(
+        line["hold"] not in released and line["transaction"] not in records.rows
+        for line in records.outside_did("hold")
+    )
 
 
 def the_ledger_is_whole(records: Records) -> Iterator[str]:
@@ -268,6 +292,7 @@ INVARIANTS: dict[str, Invariant] = {
     "nothing begins while it is stopped": nothing_begins_while_it_is_stopped,
     "no operation took effect twice": one_effect_per_operation,
     "no effect without its row and its sign-off": effects_have_their_row,
+    "what is done is the revision that was signed": effects_are_what_was_signed,
     "no commit without a true receipt": commits_have_a_true_receipt,
     "nothing rejected, expired or canceled was carried out": what_ended_without_effect_had_none,
     "no hold is left over": holds_are_released,

@@ -24,7 +24,7 @@ import httpx
 
 from bench.chaos.installation import Installation
 from bench.chaos.records import ClientLog
-from bench.chaos.script import Proposed
+from bench.chaos.script import CHANGED, ONE_IN, Proposed
 
 PATIENCE_S = 120.0  # a request is repeated for so long
 TIMEOUT = httpx.Timeout(8, connect=2)
@@ -85,6 +85,7 @@ class Due:
     at: float
     verdict: str = field(compare=False)
     transaction: str = field(compare=False)
+    before: str = field(default="", compare=False)  # change, ask or more-time
 
 
 class Todo:
@@ -224,7 +225,7 @@ class Agent:
             self._desk.supervisor.put(Due(now, proposed.fate, transaction))
         elif proposed.fate in {"approve", "reject"}:
             first = list(self._desk.people.values())[proposed.number % len(self._desk.people)]
-            first.put(Due(now, proposed.fate, transaction))
+            first.put(Due(now, proposed.fate, transaction, _before(proposed)))
         elif proposed.fate == "race":
             for todo, verdict in zip(
                 self._desk.people.values(), ("approve", "reject", "approve"), strict=True
@@ -251,6 +252,10 @@ class Agent:
             answer = self.caller.once("GET", f"/api/v1/transactions/{transaction}")
             if answer.status_code == 200:
                 body = answer.json()
+                if body["question"]:
+                    self.caller.once(
+                        "POST", f"/api/v1/transactions/{transaction}/answer", json={"text": "7"}
+                    )
                 told = {"id": transaction, "state": body["status"], "receipt": body["receipt"]}
                 self._log.write("read", by=self._principal, **told)
 
@@ -303,6 +308,8 @@ class Person:
 
     def decide(self, due: Due) -> None:
         path = f"/transactions/{due.transaction}/"
+        if due.before:
+            self._talk(path, due.before)
         page = self._caller.until_answered("GET", path)
         form = _form(page.text, f"{path}{due.verdict}")
         if form is None:
@@ -314,6 +321,28 @@ class Person:
         if answer.status_code == 302:
             told = {"by": self._principal, "id": due.transaction, "verdict": due.verdict}
             self._log.write("decided", **told)
+
+    def _talk(self, path: str, what: str) -> None:
+        """Correct it, ask its agent or give it time; whatever comes of that, it is decided then."""
+        address = f"{path}{what}{'/' if what == 'change' else ''}"
+        page = self._caller.until_answered("GET", address if what == "change" else path)
+        if page.status_code != 200:
+            return
+        form = {name: _field(page.text, name) for name in ("csrfmiddlewaretoken", *SEEN)}
+        form |= {"times": "1", "text": "Why so often?", "reason": "storm"}
+        if until := re.search(r'name="until" value="(\d{4}-[^"]+)"', page.text):
+            form["until"] = until[1]
+        with suppress(httpx.TransportError):
+            self._caller.once("POST", address, data=form)
+
+
+SEEN = ("digest", "shown")
+
+
+def _before(proposed: Proposed) -> str:
+    if proposed.tool not in CHANGED:
+        return ""
+    return {0: "change", 1: "ask", 2: "more-time"}.get(proposed.number % ONE_IN, "")
 
 
 def _form(page: str, action: str) -> dict[str, str] | None:

@@ -51,6 +51,7 @@ class World:
             self._write(
                 {"did": "effect", "receipt": receipt, "key": key, "transaction": transaction}
                 | {"tool": body["tool"], "attempt": body["attempt"]}
+                | {"times": body["times"], "hold": body["hold"]}
             )
         return receipt
 
@@ -63,7 +64,8 @@ class World:
 
     def release(self, body: dict[str, Any]) -> None:
         with self._lock:
-            self._write({"did": "release", "transaction": body["transaction"]})
+            named = {name: body[name] for name in ("hold", "transaction")}
+            self._write({"did": "release", **named})
 
     def undo(self, body: dict[str, Any]) -> str:
         with self._lock:

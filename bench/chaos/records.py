@@ -83,7 +83,7 @@ def _lines(path: Path) -> list[Line]:
 
 _ROWS = """
     SELECT id::text, state, ending, tool, operation_key, receipt, late_receipt, attempts,
-           proposed_by, compensation_receipt, error,
+           proposed_by, compensation_receipt, error, arguments,
            extract(epoch FROM next_attempt_at - now())::float AS next_attempt_in_s
     FROM ledger_transaction
 """

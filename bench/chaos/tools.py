@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
@@ -28,9 +30,9 @@ TERMS: dict[str, Any] = {
     undo="The same amount is transferred back.",
     **TERMS,
 )
-def transfer(reference: str, context: Context) -> dict[str, Any]:
+def transfer(reference: str, context: Context, times: int = 1) -> dict[str, Any]:
     """Retry-safe and without a plan: the outside honours its operation key."""
-    return _perform("transfer", context, honours_key=True)
+    return _perform("transfer", context, honours_key=True, times=times)
 
 
 @transfer.compensate
@@ -51,23 +53,33 @@ def _find_transfer(context: Context) -> dict[str, Any] | None:
     retry_safe=True,
     **TERMS,
 )
-def reserve(reference: str, context: Context) -> dict[str, Any]:
-    """Holds something while people decide."""
-    return _perform("reserve", context, honours_key=True)
+def reserve(reference: str, context: Context, times: int = 1) -> dict[str, Any]:
+    """Holds something while people decide, and can be planned again beside that."""
+    return _perform("reserve", context, honours_key=True, times=times, hold=context.held["hold"])
 
 
 @reserve.plan
-def _plan_reserve(reference: str, context: Context) -> Plan:
+def _plan_reserve(reference: str, times: int, context: Context) -> Plan:
     body = {"transaction": str(context.transaction_id), "key": context.operation_key}
     hold = _post("/holds", body)["hold"]
     return Plan(
-        f"Reserve {reference}", held={"hold": hold}, hold_expires_at=datetime.now(UTC) + HOLD
+        f"Reserve {reference} {times} times",
+        held={"hold": hold},
+        hold_expires_at=datetime.now(UTC) + HOLD,
     )
+
+
+@reserve.replan
+def _plan_reserve_again(reference: str, times: int, context: Context) -> Plan:
+    # Where the answer is lost, nobody knows of the hold: it lapses.
+    return _plan_reserve(reference, times, replace(context, transaction_id=uuid4()))
 
 
 @reserve.rollback
 def _release(context: Context) -> None:
-    _post("/released", {"transaction": str(context.transaction_id)})
+    """One hold; all of the transaction where the answer to its plan was lost."""
+    hold, transaction = context.held.get("hold", ""), str(context.transaction_id)
+    _post("/released", {"hold": hold, "transaction": transaction})
 
 
 @reserve.find_receipt
@@ -146,7 +158,9 @@ def _find_note(context: Context) -> dict[str, Any] | None:
     return _found(key=context.operation_key)
 
 
-def _perform(tool: str, context: Context, *, honours_key: bool) -> dict[str, Any]:
+def _perform(
+    tool: str, context: Context, *, honours_key: bool, times: int = 1, hold: str = ""
+) -> dict[str, Any]:
     return _post(
         "/effects",
         {
@@ -156,6 +170,8 @@ def _perform(tool: str, context: Context, *, honours_key: bool) -> dict[str, Any
             "attempt": context.attempt,
             "lease_until": context.lease_until.timestamp() if context.lease_until else None,
             "honours_key": honours_key,
+            "times": times,
+            "hold": hold,
         },
     )
 

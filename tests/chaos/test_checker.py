@@ -25,6 +25,7 @@ def row(number: int, **columns: Any) -> dict[str, Any]:
         "proposed_by": ADA,
         "compensation_receipt": "",
         "error": "",
+        "arguments": {},
         "next_attempt_in_s": None,
     }
     return usual | columns
@@ -76,7 +77,7 @@ def records() -> Records:
     kept.outside += [
         {"did": "undo", "receipt": "rc-4", "undo_receipt": "undone-4"},
         {"did": "hold", "hold": "hold-3", "transaction": "t3"},
-        {"did": "release", "transaction": "t3"},
+        {"did": "release", "hold": "hold-3", "transaction": "t3"},
     ]
     kept.outside += [{"did": "webhook", "message": f"msg_{n}"} for n in range(1, 5)]
     happened = {
@@ -105,6 +106,8 @@ def effect(number: int, **more: Any) -> dict[str, Any]:
         "key": f"transfer:storm:r{number}",
         "transaction": f"t{number}",
         "tool": "transfer",
+        "times": 1,
+        "hold": "",
     }
     return usual | more
 
@@ -192,6 +195,14 @@ def carry_out_what_was_rejected(records: Records) -> None:
 def carry_out_what_expired(records: Records) -> None:
     records.outside.append(effect(3))
     records.events["t3"].append({"kind": "approved", "principal": ALICE})
+
+
+def carry_out_what_was_changed(records: Records) -> None:
+    records.rows["t1"]["arguments"] = {"times": 7}
+
+
+def use_a_released_hold(records: Records) -> None:
+    records.outside[0]["hold"] = "hold-3"
 
 
 def keep_a_hold(records: Records) -> None:
@@ -289,6 +300,8 @@ DOCTORED = {
     invent_a_compensation: "no commit without a true receipt",
     carry_out_what_was_rejected: "nothing rejected, expired or canceled was carried out",
     carry_out_what_expired: "nothing rejected, expired or canceled was carried out",
+    carry_out_what_was_changed: "what is done is the revision that was signed",
+    use_a_released_hold: "what is done is the revision that was signed",
     keep_a_hold: "no hold is left over",
     break_the_chain: "the ledger is whole",
     verify_nothing: "the ledger is whole",
