@@ -21,7 +21,7 @@ from django.db.transaction import atomic
 
 from ledger import seals, states
 from ledger.contracts import Tool
-from ledger.errors import DeniedByRule, PlanRefused
+from ledger.errors import DeniedByRule, LedgerError, NotPossible
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.postgres import database_now
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
@@ -137,8 +137,13 @@ def _says_yes(row: Transaction, tool: Tool[Any, Any]) -> bool:
 
 
 def _go_on_with(row: Transaction, tool: Tool[Any, Any], planned: Planned) -> bool:
-    """The new plan takes the place of the old one; ``False`` if people are asked once more."""
-    locked = Transaction.objects.select_for_update().get(pk=row.pk)
+    """The new plan takes the place of the old one; ``False`` if people are asked once more.
+
+    Raises ``NotPossible`` where it waits again, or was planned again by another worker.
+    """
+    locked = _rows(row).select_for_update().filter(planned_at=row.planned_at).first()
+    if locked is None:
+        raise NotPossible()
     links = sign_offs.links_of(row.pk)
     if revising.intent_digest_with(locked, tool, planned) == row.intent_digest:
         _confirm(locked, tool, planned)

@@ -1,0 +1,86 @@
+"""Attacks on what waits, is changed and is looked at again; each stands for one that succeeded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+
+from ledger import execution
+from ledger.models import Transaction
+from ledger.principals import user
+from ledger.proof.audit import verification
+from ledger.states import State
+from ledger.transactions.renewal import renew_terms
+from tests.requests.conftest import approve
+
+pytestmark = pytest.mark.django_db
+CAROL = user("4711", "Carol")
+TWO_SIGN = {"when": {"tool": "reserve"}, "then": {"verdict": "ask", "seats": {"approvers": 2}}}
+
+
+def aged(row: Transaction) -> None:
+    """As if it had been planned six minutes ago."""
+    age = timedelta(minutes=6)
+    Transaction.objects.filter(pk=row.pk).update(
+        true_until=F("true_until") - age, planned_at=F("planned_at") - age
+    )
+
+
+def carried_out(row: Transaction) -> Transaction:
+    execution.commit(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+@pytest.fixture
+def while_it_is_planned(the_world: Any) -> Callable[[Callable[[], object]], None]:
+    """Something happens once, while a plan is made."""
+
+    def register(work: Callable[[], object]) -> None:
+        def do() -> None:
+            the_world.planning = None
+            work()
+
+        the_world.planning = do
+
+    return register
+
+
+# A worker's plan was put in place of what had become another revision, or waited again.
+def test_a_worker_does_not_revise_what_waits_again(
+    activated, reserved, alice, the_world, while_it_is_planned
+):
+    approve(reserved, alice)
+    aged(reserved)
+    the_world.price = 120
+
+    def tightened():
+        activated(TWO_SIGN)
+        renew_terms(reserved.pk)
+
+    while_it_is_planned(tightened)
+    row = carried_out(reserved)
+    assert (row.state, row.revision) == (State.PREPARED, 1)
+    verification.verify()
+
+
+def test_a_worker_does_not_undo_what_a_person_changed_meanwhile(
+    activated, reserved, edited, alice, bob, the_world, while_it_is_planned
+):
+    approve(reserved, alice)
+    aged(reserved)
+    the_world.price = 120
+
+    def tightened_and_changed():
+        activated(TWO_SIGN)
+        renew_terms(reserved.pk)
+        edited(Transaction.objects.get(pk=reserved.pk), bob, nights=3)
+
+    while_it_is_planned(tightened_and_changed)
+    row = carried_out(reserved)
+    assert (row.revision, row.arguments["nights"]) == (2, 3)
+    verification.verify()
