@@ -84,3 +84,14 @@ def test_a_worker_does_not_undo_what_a_person_changed_meanwhile(
     row = carried_out(reserved)
     assert (row.revision, row.arguments["nights"]) == (2, 3)
     verification.verify()
+
+
+# It stayed signed off for ever, was taken up again and again, and nobody was told why.
+def test_an_old_one_that_was_tampered_with_fails_and_says_so(reserved, alice, the_world):
+    approve(reserved, alice)
+    aged(reserved)
+    Transaction.objects.filter(pk=reserved.pk).update(amount=1)
+    row = carried_out(reserved)
+    assert row.state != State.APPROVED
+    assert "changed after it was signed off" in row.error
+    assert the_world.effects.total() == 0

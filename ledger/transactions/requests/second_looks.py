@@ -62,7 +62,8 @@ def look_again(transaction_id: UUID) -> bool:
     if row is None or tool is None:
         return False
     if sign_offs.why_not_to_act(row):
-        return True  # the claim is refused, and says why
+        _leave_to_the_claim(row)
+        return True
     try:
         return _is_still_true(row, tool)
     except DatabaseError:
@@ -92,6 +93,12 @@ def _taken(transaction_id: UUID) -> Transaction | None:
 def _rows(row: Transaction) -> QuerySet[Transaction]:
     same = {"pk": row.pk, "state": State.APPROVED, "intent_digest": row.intent_digest}
     return Transaction.objects.filter(**same, fencing_token=row.fencing_token)
+
+
+def _leave_to_the_claim(row: Transaction) -> None:
+    """What was changed since is not looked at: once it is claimed, it fails and says why."""
+    until = Now() + YES_LASTS
+    _rows(row).update(lease_expires_at=None, planned_at=Now(), true_until=until)
 
 
 def _is_still_true(row: Transaction, tool: Tool[Any, Any]) -> bool:
