@@ -695,9 +695,9 @@ def sealed_last(events: list[Record], name: str) -> Any:
 
 
 def maker_in(events: list[Record]) -> str:
-    """The person who made the live revision; empty for an agent's, or one that was planned."""
-    maker = revised_in(events)[-1]["principal"] if revised_in(events) else ""
-    return maker if maker.startswith("user:") else ""
+    """The last person who changed it, also where it was planned again since; empty if none did."""
+    made = [event["principal"] for event in revised_in(events)]
+    return next((maker for maker in reversed(made) if maker.startswith("user:")), "")
 
 
 def as_of(row: Record, revisions: list[Record], events: list[Record], number: int) -> Record | None:

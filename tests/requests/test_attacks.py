@@ -10,6 +10,7 @@ import pytest
 from django.db.models import F
 
 from ledger import execution
+from ledger.errors import NotAllowed
 from ledger.models import Transaction
 from ledger.principals import user
 from ledger.proof.audit import verification
@@ -95,3 +96,20 @@ def test_an_old_one_that_was_tampered_with_fails_and_says_so(reserved, alice, th
     assert row.state != State.APPROVED
     assert "changed after it was signed off" in row.error
     assert the_world.effects.total() == 0
+
+
+# A plan that was made again made its author an approver like any other.
+def test_who_changed_it_does_not_sign_it_after_it_was_planned_again(
+    activated, reserved, edited, alice, bob, the_world
+):
+    activated(TWO_SIGN)
+    renew_terms(reserved.pk)
+    row = edited(Transaction.objects.get(pk=reserved.pk), nights=2)
+    approve(row, bob)
+    approve(row, CAROL)
+    aged(row)
+    the_world.price = 120
+    again = carried_out(row)
+    assert (again.state, again.revision) == (State.PREPARED, 3)
+    with pytest.raises(NotAllowed, match="made this revision"):
+        approve(again, alice)

@@ -18,10 +18,10 @@ def number_in(links: Sequence[Link]) -> int:
 
 
 def maker_in(links: Sequence[Link]) -> str:
-    """The person who made the live revision; empty for what its agent proposed, or was planned
-    again."""
+    """The last person who changed it, also where it was planned again since; empty for what its
+    agent proposed."""
     made = [link.principal for link in links if link.kind == REVISED]
-    return made[-1] if made and made[-1].startswith("user:") else ""
+    return next((maker for maker in reversed(made) if maker.startswith("user:")), "")
 
 
 def sealed_last(links: Sequence[Link], name: str) -> Any:
