@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from django.db.models import F
 
 from ledger import execution
+from ledger.contracts import tools
 from ledger.errors import NotAllowed
 from ledger.models import Transaction
 from ledger.principals import user
@@ -113,3 +115,13 @@ def test_who_changed_it_does_not_sign_it_after_it_was_planned_again(
     assert (again.state, again.revision) == (State.PREPARED, 3)
     with pytest.raises(NotAllowed, match="made this revision"):
         approve(again, alice)
+
+
+# It was planned again in a loop, once for each turn of a worker, and never carried out.
+def test_what_needs_no_second_look_any_more_is_carried_out(reserved, alice, monkeypatch):
+    approve(reserved, alice)
+    aged(reserved)
+    tool = tools["reserve"]
+    without = replace(tool.contract, plan_max_age=None, touches=())
+    monkeypatch.setattr(tool, "contract", without)
+    assert carried_out(reserved).state == State.COMMITTED

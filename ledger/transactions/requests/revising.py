@@ -303,7 +303,8 @@ def intent_digest_with(row: Transaction, tool: Tool[Any, Any], planned: Planned)
 def truth_after(tool: Tool[Any, Any], row: Transaction) -> dict[str, Any]:
     """Columns that say until when the plan of just now is taken for true."""
     meaning = seals.folded(tool.meaning_of(tool.validate(row.arguments)))
-    return truth_of(tool, row.tenant, meaning, database_now())
+    new = truth_of(tool, row.tenant, meaning, database_now())
+    return {"touches": None, "true_until": None, **new}  # its contract may ask for no look by now
 
 
 def release_plan(
