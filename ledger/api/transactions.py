@@ -206,7 +206,7 @@ def record(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     row = rows.filter(pk=transaction_id).first()
     if row is None:
         raise NotFound()
-    return record_response(decision_records.of_transaction(row))
+    return record_response(decision_records.for_agents(decision_records.of_transaction(row)))
 
 
 @router.post("/{uuid:transaction_id}/cancel", operation_id="cancelTransaction", response=DECIDED)

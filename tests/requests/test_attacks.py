@@ -10,14 +10,18 @@ from typing import Any
 import pytest
 from django.db.models import F
 
+from examples import verify
 from ledger import execution
 from ledger.contracts import tools
 from ledger.errors import NotAllowed
 from ledger.models import Transaction
 from ledger.principals import user
-from ledger.proof.audit import verification
+from ledger.proof.audit import decision_records, verification
+from ledger.proof.log import checkpoints
 from ledger.states import State
+from ledger.transactions import coordinator
 from ledger.transactions.renewal import renew_terms
+from tests.ledger.test_log_witness import LOG
 from tests.requests.conftest import approve
 
 pytestmark = pytest.mark.django_db
@@ -125,3 +129,16 @@ def test_what_needs_no_second_look_any_more_is_carried_out(reserved, alice, monk
     without = replace(tool.contract, plan_max_age=None, touches=())
     monkeypatch.setattr(tool, "contract", without)
     assert carried_out(reserved).state == State.COMMITTED
+
+
+# The decision record that an agent may fetch had the notes of people in it.
+def test_the_record_that_an_agent_gets_has_no_notes_and_verifies(refund, alice, as_helpdesk):
+    coordinator.note(refund.pk, by=alice, via="web", text="Called the customer.")
+    fetched = as_helpdesk.get(f"/transactions/{refund.pk}/record")
+    assert "Called" not in fetched.content.decode()
+    assert "Called" in decision_records.as_file(decision_records.of_transaction(refund))
+    checkpoints.make()
+    record = as_helpdesk.get(f"/transactions/{refund.pk}/record").json()
+    assert [*verify.record_faults(record, [verify.Key(str(LOG))], [])] == []
+    record["events"][0]["reason"] = "Something else."
+    assert [*verify.record_faults(record, [verify.Key(str(LOG))], [])]

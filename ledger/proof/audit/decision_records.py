@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection
 from django.db.transaction import atomic
 
-from ledger import seals
+from ledger import seals, states
 from ledger.models import Event, Transaction, contents_of
 from ledger.models.events import Checkpoint
 from ledger.proof.log import checkpoints
@@ -48,6 +48,15 @@ def of_transaction(row: Transaction) -> Record:
             **_revisions(row),
             **_evidence(row),
         )
+
+
+def for_agents(record: Record) -> Record:
+    """The same without what notes say, which is for people; the digests of their texts stay."""
+    events = (
+        {**event, "reason": ""} if event["kind"] == states.NOTE.kind else event
+        for event in record["events"]
+    )
+    return {**record, "events": [*events]}
 
 
 def _prepared(row: Transaction) -> Record:
