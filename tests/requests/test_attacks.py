@@ -13,14 +13,16 @@ from django.db.models import F
 from examples import verify
 from ledger import execution
 from ledger.contracts import tools
-from ledger.errors import NotAllowed
+from ledger.errors import NotAllowed, NotPossible
 from ledger.models import Transaction
 from ledger.principals import user
 from ledger.proof.audit import decision_records, verification
 from ledger.proof.log import checkpoints
-from ledger.states import State
+from ledger.states import Ending, State
 from ledger.transactions import coordinator
+from ledger.transactions.coordinator import NotEditable
 from ledger.transactions.renewal import renew_terms
+from ledger.transactions.requests import revising, talk
 from tests.ledger.test_log_witness import LOG
 from tests.requests.conftest import approve
 
@@ -142,3 +144,34 @@ def test_the_record_that_an_agent_gets_has_no_notes_and_verifies(refund, alice, 
     assert [*verify.record_faults(record, [verify.Key(str(LOG))], [])] == []
     record["events"][0]["reason"] = "Something else."
     assert [*verify.record_faults(record, [verify.Key(str(LOG))], [])]
+
+
+# A history without end takes ever longer to prove before each claim.
+def test_there_is_a_most_of_extensions(refund, alice, monkeypatch):
+    monkeypatch.setattr(talk, "MOST_EXTENSIONS", 2)
+    for _ in range(2):
+        coordinator.extend(refund.pk, timedelta(microseconds=1), by=alice, via="web")
+    with pytest.raises(NotPossible, match="that is all"):
+        coordinator.extend(refund.pk, timedelta(microseconds=1), by=alice, via="web")
+
+
+def test_there_is_a_most_of_revisions_by_people(refund, edited, monkeypatch):
+    monkeypatch.setattr(revising, "MOST_REVISIONS", 2)
+    row = edited(refund, amount="48.20")
+    with pytest.raises(NotEditable, match="that is all"):
+        edited(row, amount="48.30")
+
+
+def test_what_comes_out_otherwise_each_time_ends_and_holds_nothing(
+    reserved, alice, the_world, monkeypatch
+):
+    monkeypatch.setattr(revising, "MOST_REVISIONS", 1)
+    approve(reserved, alice)
+    aged(reserved)
+    the_world.price = 120
+    row = carried_out(reserved)
+    assert (row.state, row.ending) == (State.ROLLING_BACK, Ending.OUTDATED)
+    for each in Transaction.objects.filter(state=State.ROLLING_BACK):
+        execution.roll_back(each.pk)
+    assert the_world.reserved == {}
+    verification.verify()

@@ -60,6 +60,9 @@ from ledger.transactions.renewal import columns_of_terms, judged_anew
 from ledger.transactions.transitions import FRESH, advance, check_reason
 
 
+MOST_REVISIONS = 100
+
+
 class NotEditable(InvalidRequest):
     """Raised where nobody can change the arguments; the text says why."""
 
@@ -226,7 +229,11 @@ def put_in_place(
     reason: str,
 ) -> Transaction:
     """Put the next revision in the place of this one. The row is locked. Raises ``DeniedByRule``
-    where the rules deny it."""
+    where the rules deny it, and ``NotEditable`` for more than ``MOST_REVISIONS``."""
+    if row.revision >= MOST_REVISIONS:
+        raise NotEditable(
+            Sentence("There are {most} of these already; that is all.", most=MOST_REVISIONS)
+        )
     former, replaced, hold = revisions.content_of(row), row.intent_digest, seals.hold_of(row)
     new = {**_columns(tool, planned), "revision": row.revision + 1}
     if tool.has("rollback") and new["held"] != row.held:

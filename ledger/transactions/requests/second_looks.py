@@ -114,9 +114,9 @@ def _is_still_true(row: Transaction, tool: Tool[Any, Any]) -> bool:
     try:
         with atomic():
             return _go_on_with(row, tool, planned)
-    except DeniedByRule as denied:
+    except (DeniedByRule, revising.NotEditable) as refused:
         revising.release_plan(request, row, planned)
-        _end(row, denied)
+        _end(row, refused)
         return False
     except BaseException as failure:
         is_unknown = isinstance(failure, CONNECTION_LOST)
@@ -194,7 +194,7 @@ def _confirm(row: Transaction, tool: Tool[Any, Any], planned: Planned) -> None:
     )
 
 
-def _end(row: Transaction, refusal: PlanRefused) -> None:
+def _end(row: Transaction, refusal: LedgerError) -> None:
     reason = Reasons.NOT_PLANNED_AGAIN(text=refusal.detail[:1000])
     advance(
         row.pk,

@@ -32,6 +32,7 @@ from ledger.transactions.transitions import advance, check_reason
 
 MOST_QUESTIONS = 10  # about one transaction
 MOST_NOTES = 50
+MOST_EXTENSIONS = 50
 THREAD = frozenset(
     {
         EventKind.ASKED,
@@ -113,12 +114,13 @@ def extend(
 ) -> Transaction:
     """Give more time to decide, up to the longest that its contract allows.
 
-    Raises ``NotPossible`` once it is decided, ``NotAllowed``, and ``InvalidRequest`` for more than
-    there is.
+    Raises ``NotPossible`` once it is decided or was extended ``MOST_EXTENSIONS`` times,
+    ``NotAllowed``, and ``InvalidRequest`` for more than there is.
     """
     check_reason(reason)
     with atomic():
         case = _case_of(transaction_id, by, via)
+        _check_few(case.links, states.EXTEND.kind, MOST_EXTENSIONS)
         left = longest_of(case.row, case.links) - case.row.expires_at
         if not timedelta(0) < by_how_much <= left:
             raise InvalidRequest(
