@@ -27,6 +27,8 @@ class AgentManifest(Manifest):
     def _promises_nothing_for_workers(self) -> Self:
         if self.contract.retry_safe:
             raise ValueError("leave retry_safe out: nobody but its agent could run it again")
+        if self.contract.plan_max_age_s is not None:
+            raise ValueError("leave plan_max_age_s out: nobody looks again before its agent begins")
         if len(self.limits) > 50:
             raise ValueError("limits has more than 50 members")
         return self

@@ -81,10 +81,10 @@ def look_again(transaction_id: UUID) -> bool:
 
 def _taken(transaction_id: UUID) -> Transaction | None:
     """The row, for one worker at a time."""
-    due = Transaction.objects.not_true_any_more().past_not_before().filter(not_stopped())
+    due = Transaction.objects.for_workers().not_true_any_more().past_not_before()
     is_free = Q(lease_expires_at=None) | Q(lease_expires_at__lte=Now())
     lease = Now() + timedelta(seconds=settings.LEASE_S)
-    waiting = due.filter(is_free, pk=transaction_id, state=State.APPROVED)
+    waiting = due.filter(is_free, not_stopped(), pk=transaction_id, state=State.APPROVED)
     if not waiting.update(lease_expires_at=lease):
         return None
     return Transaction.objects.filter(pk=transaction_id).first()
