@@ -465,9 +465,10 @@ def chain_faults(
         if erasure is not None and event["seq"] < erasure["seq"]:
             if event["reason"]:
                 yield f"{name}: the reason should be erased."
-        elif event["reason"] or event["kind"] not in withheld:
-            if digest(event["reason"]) != event["reason_digest"]:
-                yield f"{name}: the reason was changed."
+        elif event["kind"] in withheld and not event["reason"]:
+            continue
+        elif digest(event["reason"]) != event["reason_digest"]:
+            yield f"{name}: the reason was changed."
 
 
 def move_faults(family: str, event: Record) -> Iterator[str]:

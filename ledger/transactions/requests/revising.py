@@ -59,7 +59,6 @@ from ledger.transactions.prepare import (
 from ledger.transactions.renewal import columns_of_terms, judged_anew
 from ledger.transactions.transitions import FRESH, advance, check_reason
 
-
 MOST_REVISIONS = 100
 
 
