@@ -76,6 +76,15 @@ function keepOpened(item) {
   }
 }
 
+// A click that was meant for the revision before does not approve the one that took its place.
+function restApproval(before) {
+  const digest = (item) => $("[name=digest]", item)?.value;
+  if (digest(before) === digest(openItem())) return;
+  const buttons = $$("#item button[data-approve]:enabled");
+  for (const button of buttons) button.disabled = true;
+  setTimeout(() => { for (const button of buttons) button.disabled = false; }, 1500);
+}
+
 // What somebody is writing for the thread goes along.
 function keepSaid(said, isSaying) {
   const box = $("#item [data-thread] textarea");
@@ -106,6 +115,7 @@ export async function refreshItem() {
   const hadFocus = heading() === document.activeElement;
   const said = $("[data-thread] textarea", item), isSaying = said === document.activeElement;
   show(html);
+  restApproval(item);
   keepOpened(item);
   keepSaid(said, isSaying);
   $("#item .item-body").scrollTop = top;

@@ -51,6 +51,14 @@ def test_one_that_was_changed_meanwhile_does_not_stop_the_others(helpdesk, as_al
     assert rows[0].state == State.PREPARED
 
 
+def test_enter_in_the_reason_decides_nothing(helpdesk, as_alice):
+    refunds(1)
+    page = as_alice.get(PAGE).content.decode()
+    form = page[page.index("data-together") :]
+    first = re.findall(r"<button([^>]*)>", form)[0]  # a browser presses it where Enter is pressed
+    assert "disabled" in first
+
+
 def test_what_was_not_on_the_page_is_not_approved(helpdesk, as_alice):
     [row] = refunds(1)
     answer = as_alice.post(
