@@ -96,7 +96,7 @@ def _rows(row: Transaction) -> QuerySet[Transaction]:
 
 
 def _leave_to_the_claim(row: Transaction) -> None:
-    """What was changed since is not looked at: once it is claimed, it fails and says why."""
+    """Let it be claimed: what was changed since it was signed off fails then, and says why."""
     until = Now() + YES_LASTS
     _rows(row).update(lease_expires_at=None, planned_at=Now(), true_until=until)
 
