@@ -33,6 +33,11 @@ if (told) {
     tell();
   });
   form.addEventListener("change", tell);
+  form.querySelector("[data-reason]").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    form.querySelector("[value=reject]").click();
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "x" || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.target.closest("input[type=text], textarea")) return;
