@@ -1,4 +1,4 @@
-"""What people do in Slack besides deciding: send back, ask the agent, leave a note, give time."""
+"""The modal “More…”: people send back, ask the agent, leave a note and give time."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def reject(value: ModalValue, offered: Sequence[str] = ()) -> View:
 
 
 def more(value: ModalValue) -> View:
-    """What else than a decision: sent back, a question, a note, or more time."""
+    """A modal for what is no decision: send back, a question, a note, more time."""
     labels = {
         SEND_BACK: _("Send it back: say what to propose instead"),
         ASK: _("Ask the agent; its clock rests"),

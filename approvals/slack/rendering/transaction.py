@@ -170,7 +170,7 @@ def _headline(summary: str, detail: Detail) -> Iterator[Block]:
 
 
 def _talk(row: Transaction, detail: Detail) -> Iterator[Block]:
-    """Who changed it last and why, and the question that waits for its agent."""
+    """News of it: a change with its maker, and the question that waits for its agent."""
     for kind, template in (
         (EventKind.REVISED, _("{who} changed it; look at what is different below.")),
         (EventKind.ASKED, _("{who} has asked its agent; the clock rests until the answer.")),

@@ -79,14 +79,14 @@ def _offered(request: HttpRequest, tool: str) -> tuple[list[Transaction], int]:
     waiting = Transaction.objects.for_tenants(viewer.tenants).pending().filter(tool=tool)
     rows = list(waiting.prefetch_related("decisions").order_by("expires_at", "pk")[:LOOKED_AT])
     stopped = stopped_among(rows, brakes_of(request))
-    mine = [
+    decidable = [
         (row, may)
         for row in rows
         if row.pk not in stopped
         and (may := policies.may_decide(row, viewer.principal, viewer.roles, now))
     ]
-    offered = [row for row, may in mine if policies.may_decide_together(row, may)]
-    return offered[:MOST], len(mine) - len(offered[:MOST])
+    offered = [row for row, may in decidable if policies.may_decide_together(row, may)]
+    return offered[:MOST], len(decidable) - len(offered[:MOST])
 
 
 def _decided(request: HttpRequest) -> tuple[list[Result], str]:
