@@ -19,6 +19,7 @@ from ledger.principals import Principal, PrincipalKind
 from ledger.states import EventKind
 from ledger.tools import acts_itself
 from ledger.transactions import outcome_of
+from ledger.transactions.coordinator import requests_to_agent
 
 KINDS = frozenset(
     {
@@ -44,7 +45,8 @@ KINDS = frozenset(
         EventKind.COMPENSATED,
     }
 )
-
+# People want something of the agent, or have changed what it proposed.
+TOLD_AS = frozenset({EventKind.REVISED, EventKind.ASKED, EventKind.SENT_BACK})
 
 Payload = dict[str, object]
 
@@ -120,7 +122,8 @@ class WebhookChannel(HttpChannel):
         row = delivery.event.transaction
         assert row is not None
         form = _form_of(agent, row)
-        payload = payload_of(row) if form is None else form.payload(row, agent.webhook_form)
+        kind = delivery.event.kind
+        payload = payload_of(row, kind) if form is None else form.payload(row, agent.webhook_form)
         if payload is None:
             return None
         return signed(agent.webhook_url, agent.webhook_secret, f"msg_{delivery.pk}", payload)
@@ -152,9 +155,10 @@ def signed(url: str, secret: str, message_id: str, payload: Payload) -> Post:
     return Post(url, body, headers)
 
 
-def payload_of(row: Transaction) -> Payload:
+def payload_of(row: Transaction, kind: str) -> Payload:
+    """The transaction as it is now; the type says what is new where the state does not."""
     return {
-        "type": f"transaction.{row.state}",
+        "type": f"transaction.{kind if kind in TOLD_AS else row.state}",
         "timestamp": timezone.now().isoformat(),
         "data": {
             "transaction_id": str(row.pk),
@@ -168,6 +172,7 @@ def payload_of(row: Transaction) -> Payload:
             "error": row.error,
             "run_id": row.run_id,
             "step_id": row.step_id,
+            **requests_to_agent(row),
         },
     }
 
