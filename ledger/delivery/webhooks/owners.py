@@ -106,7 +106,7 @@ def _alert_of_log(event: Event, owner: Owner) -> dict[str, object]:
 
 
 def _alert(alert: str, row: Transaction) -> dict[str, object]:
-    payload = channel.payload_of(row)
+    payload = channel.payload_of(row, "")
     owner_fields = {
         "owner_service": row.owner_service,
         "tenant": row.tenant,
