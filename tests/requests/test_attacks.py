@@ -192,3 +192,11 @@ def test_the_words_of_a_tool_that_fails_are_for_operators(helpdesk, alice, the_w
     assert "4711" not in waits.error
     assert "4711" in waits.error_detail
     assert waits.next_attempt_at is not None
+
+
+# The database refused it after the plan, with an error of ours, and so did it a whole batch.
+def test_what_it_touches_is_as_long_as_a_row_can_have(helpdesk, as_helpdesk, the_world):
+    answer = as_helpdesk.propose("reserve", arguments={"guest": "Ada", "room": "7" * 600})
+    assert answer.status_code == 422
+    assert "touches" in answer.json()["detail"]
+    assert (the_world.plans, the_world.reserved) == (0, {})
