@@ -281,6 +281,7 @@ def test_there_is_no_permit_before_the_sign_off_or_for_what_workers_carry_out(ha
         {"limits": {str(n): n for n in range(51)}},
         {"address": "https://accounts.example"},
         {"contract": {"retry_safe": True}},
+        {"contract": {"plan_max_age_s": 60}},
         {"routes": ["plan"]},
     ],
 )

@@ -23,6 +23,7 @@ from ledger.transactions import coordinator
 from ledger.transactions.coordinator import NotEditable
 from ledger.transactions.renewal import renew_terms
 from ledger.transactions.requests import revising, talk
+from tests.conftest import propose
 from tests.ledger.test_log_witness import LOG
 from tests.requests.conftest import approve
 
@@ -175,3 +176,27 @@ def test_what_comes_out_otherwise_each_time_ends_and_holds_nothing(
         execution.roll_back(each.pk)
     assert the_world.reserved == {}
     verification.verify()
+
+
+# What a tool says when it fails was told to the agent, and a NUL in it stopped the worker.
+def test_the_words_of_a_tool_that_fails_are_for_operators(helpdesk, alice, the_world):
+    row = propose("greet", guest="Ada")
+    approve(row, alice)
+
+    def fails() -> bool:
+        raise RuntimeError("token=4711\0")
+
+    the_world.is_valid = fails
+    waits = carried_out(row)
+    assert (waits.state, waits.lease_expires_at) == (State.APPROVED, None)
+    assert "4711" not in waits.error
+    assert "4711" in waits.error_detail
+    assert waits.next_attempt_at is not None
+
+
+# The database refused it after the plan, with an error of ours, and so did it a whole batch.
+def test_what_it_touches_is_as_long_as_a_row_can_have(helpdesk, as_helpdesk, the_world):
+    answer = as_helpdesk.propose("reserve", arguments={"guest": "Ada", "room": "7" * 600})
+    assert answer.status_code == 422
+    assert "touches" in answer.json()["detail"]
+    assert (the_world.plans, the_world.reserved) == (0, {})

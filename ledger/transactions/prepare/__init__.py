@@ -15,6 +15,7 @@ from ledger.transactions.prepare.proposals import (
     PREPARE_ROUTE,
     Proposal,
     Request,
+    check_touches,
     checked,
 )
 
@@ -26,6 +27,7 @@ __all__ = [
     "Proposal",
     "Request",
     "answer_in_time",
+    "check_touches",
     "checked",
     "columns",
     "context_of",

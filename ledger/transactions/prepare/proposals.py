@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -23,6 +23,7 @@ from ledger.tools import tool_named
 PREPARE_ROUTE = "prepare"
 KEY_MAX = 255  # characters
 OPERATION_KEY_MAX = 500  # characters
+TOUCH_MAX = 500  # characters, of each
 MOST_CHARACTERS = {"reason": 10_000, "run_id": 200, "step_id": 200, "traceparent": 55}
 
 
@@ -147,6 +148,7 @@ def checked(
     operation_key = tool.operation_key_for(tenant, folded)
     if len(operation_key) > OPERATION_KEY_MAX:
         raise InvalidRequest(f"The operation key is longer than {OPERATION_KEY_MAX} characters.")
+    check_touches(tool, tenant, folded)
     return Request(
         proposal=proposal,
         by=by,
@@ -163,6 +165,12 @@ def checked(
         input_hash=seals.digest_of({"tool": tool.name, "arguments": meaning}),
         rule_set=rule_set,
     )
+
+
+def check_touches(tool: Tool[Any, Any], tenant: str, meaning: Mapping[str, Any]) -> None:
+    """Raises ``InvalidRequest`` for a name of what it touches that no row can have."""
+    if any(len(each) > TOUCH_MAX for each in tool.contract.touched_by(tenant, meaning)):
+        raise InvalidRequest(f"What it touches has a name of more than {TOUCH_MAX} characters.")
 
 
 def _check_was_sent_back(replaces: UUID, tool: str, by: Principal, tenant: str) -> None:

@@ -47,6 +47,7 @@ from ledger.transactions.prepare import (
     Planned,
     Proposal,
     Request,
+    check_touches,
     columns,
     context_of,
     is_held_by,
@@ -188,6 +189,7 @@ def _request_with(
     if now.model_dump(mode="json") == new.model_dump(mode="json"):
         raise InvalidRequest(Sentence("Nothing is different from what was proposed."))
     request = request_to_plan(row, tool, new, by, via)
+    check_touches(tool, row.tenant, request.meaning)
     if tool.operation_key_for(row.tenant, request.meaning) != row.operation_key:
         raise NotEditable(Sentence("It would be another operation."))
     return request

@@ -70,11 +70,13 @@ def look_again(transaction_id: UUID) -> bool:
         raise
     except Exception as failure:
         logger.warning("%s was not found to be still true: %r", row.pk, failure)
+        ours = failure.detail if isinstance(failure, LedgerError) else ""
         _rows(row).update(
             lease_expires_at=None,
             next_attempt_at=Now() + BACKOFF.wait(row.attempts),
             attempts=F("attempts") + 1,
-            error=f"Before it is carried out: {failure}"[:2000],
+            error=f"Before it is carried out: {ours or type(failure).__name__}"[:2000],
+            error_detail="" if ours else ascii(failure)[:2000],  # it may hold secrets
         )
         return False
 
@@ -104,7 +106,8 @@ def _leave_to_the_claim(row: Transaction) -> None:
 def _is_still_true(row: Transaction, tool: Tool[Any, Any]) -> bool:
     if not _is_stale(row, tool) and tool.has("still_valid") and _says_yes(row, tool):
         until = Now() + YES_LASTS
-        return bool(_rows(row).update(lease_expires_at=None, true_until=until, error=""))
+        columns = {"lease_expires_at": None, "true_until": until, "error": "", "error_detail": ""}
+        return bool(_rows(row).update(**columns))
     request = _request(row, tool)
     context = context_of(request, row.pk, row.held)
     planned, refusal = planned_in_time(request, context, database_now(), again=True)
@@ -190,6 +193,7 @@ def _confirm(row: Transaction, tool: Tool[Any, Any], planned: Planned) -> None:
         planned_at=planned.planned_at,
         lease_expires_at=None,
         error="",
+        error_detail="",
         **truth,
     )
 
