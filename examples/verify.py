@@ -699,10 +699,10 @@ def sealed_last(events: list[Record], name: str) -> Any:
     return says(sealing[-1]).get(name) if sealing else None
 
 
-def maker_in(events: list[Record]) -> str:
-    """The last person who changed it, also where it was planned again since; empty if none did."""
-    made = [event["principal"] for event in revised_in(events)]
-    return next((maker for maker in reversed(made) if maker.startswith("user:")), "")
+def makers_in(events: list[Record]) -> set[str]:
+    """The people who changed it, also where others have done so since."""
+    made = {event["principal"] for event in revised_in(events)}
+    return {maker for maker in made if maker.startswith("user:")}
 
 
 def as_of(row: Record, revisions: list[Record], events: list[Record], number: int) -> Record | None:
@@ -938,9 +938,9 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
             yield f"{name}: begun while its approval could be withdrawn."
         if kind in VERDICTS:
             faults = list(vote_faults(event, before, required, voters))
-            is_own = VERDICTS[kind] == "approve" and who == maker_in(before)
+            is_own = VERDICTS[kind] == "approve" and who in makers_in(before)
             if is_own and quorum_by(terms) > 1:
-                faults.append("who made this revision approved it, where two sign.")
+                faults.append("who changed it approved it, where two sign.")
             if not fits(event, terms):
                 faults.append(f"the vote of {who} is not as the terms ask.")
             deadline = deadline_after(as_prepared, events[: number - 1])
@@ -1132,7 +1132,7 @@ def filled(approvals: list[Record], terms: Record, required: str, events: list[R
         if vote["principal"].partition(":")[0] in KINDS[required] and fits(vote, terms)
     }
     if quorum_by(terms) > 1:
-        voters.pop(maker_in(events), None)
+        voters = {voter: own for voter, own in voters.items() if voter not in makers_in(events)}
     seats = [
         group
         for group, number in terms.get("seats", {}).items()

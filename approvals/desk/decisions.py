@@ -262,8 +262,7 @@ def _by_another_person(row: Transaction, user: User) -> Iterator[None]:
         earlier = [given.kept_by or given.principal for given in approvals]
         if row.state == State.PREPARED:
             require_another_person(user, earlier, _("{name} has approved it."))
-            maker = seats.maker_of(row)
-            require_another_person(user, filter(None, [maker]), _("{name} has changed it."))
+            require_another_person(user, seats.makers_of(row), _("{name} has changed it."))
         elif row.settlement is not None:
             require_another_person(user, [row.settlement["by"]], _("{name} has proposed it."))
         yield

@@ -53,7 +53,7 @@ def may_decide(row: Transaction, principal: str, roles: Roles, now: datetime) ->
     """Yes, or why this person may not approve now. Who may not may still be one who rejects."""
     if not (may := may_change(row, principal, roles, now)):
         return may
-    if row.quorum > 1 and principal == seats.maker_of(row):
+    if row.quorum > 1 and principal in seats.makers_of(row):
         return May(False, _("You changed it, and two others have to approve. You can reject it."))
     if any(decision.kept_by == principal for decision in counted_approvals(row)):
         return May(False, _("An agent that you keep has approved it: together you have one vote."))

@@ -105,9 +105,9 @@ def signers(row: Transaction) -> frozenset[str] | None:
     return frozenset(person for person, own in of_person.items() if can_fill(row, own))
 
 
-def maker_of(row: Transaction) -> str:
-    """The person who changed it last, if no agent or worker did; empty while nobody has."""
-    return revisions.maker_in(links_in(row)) if row.revision > 1 else ""
+def makers_of(row: Transaction) -> frozenset[str]:
+    """The people who changed it."""
+    return revisions.makers_in(links_in(row)) if row.revision > 1 else frozenset()
 
 
 def groups_of_nobody(row: Transaction) -> list[str]:

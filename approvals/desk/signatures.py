@@ -98,7 +98,7 @@ def _candidates(row: Transaction, viewer: str) -> list[str]:
     """The people who can still sign, the viewer first."""
     gone = {row.proposed_by, *policies.barred_keepers_of(row)}
     if row.quorum > 1:
-        gone.add(seats.maker_of(row))
+        gone |= seats.makers_of(row)
     for given in seats.counted_approvals(row):
         gone |= {given.principal, given.kept_by}
     people = holders_of(row.tenant, Role.APPROVER, among=seats.signers(row))

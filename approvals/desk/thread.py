@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
+from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
 from approvals.desk import policies
@@ -53,9 +54,11 @@ def give_time(user: User, transaction_id: UUID, *, via: Surface, until: datetime
 
     Raises ``NotFound, NotAllowed`` and what ``coordinator.extend`` raises.
     """
-    row = _row_for_approver(user, transaction_id, via)
-    more = until - row.expires_at
-    return coordinator.extend(row.pk, more, by=principal_of(user), via=via)
+    _row_for_approver(user, transaction_id, via)
+    with atomic():  # two clicks at once are not twice as much
+        row = Transaction.objects.select_for_update().get(pk=transaction_id)
+        more = until - row.expires_at
+        return coordinator.extend(row.pk, more, by=principal_of(user), via=via)
 
 
 def leave_note(user: User, transaction_id: UUID, *, via: Surface, text: str) -> Transaction:

@@ -13,7 +13,7 @@ from ledger.errors import InvalidRequest, NotAllowed, NotPossible, Sentence
 from ledger.models import Transaction, Verdict
 from ledger.principals import Principal, Surface
 from ledger.seals import Link
-from ledger.sign_off.revisions import maker_in
+from ledger.sign_off.revisions import makers_in
 from ledger.sign_off.rules import Strength, Terms, filled_seats
 from ledger.transactions import sign_offs, votes
 from ledger.transactions.cases import check_evidence, check_is_not_stopped
@@ -131,9 +131,9 @@ def check_fills_a_seat(
                 number=row.quorum,
             )
         )
-    if terms.quorum > 1 and voter == maker_in(links):
+    if terms.quorum > 1 and voter in makers_in(links):
         raise NotAllowed(
-            Sentence("You made this revision, and it takes {number} others.", number=row.quorum),
+            Sentence("You have changed it, and it takes {number} others.", number=row.quorum),
             hint=Sentence("Nothing was decided. You may change it again, or reject it."),
         )
     before = [*votes.seats_by_voter(links, terms, links).values()]

@@ -12,7 +12,7 @@ from ledger.contracts import RequiredApprover
 from ledger.models import Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind, Surface
 from ledger.seals import Link
-from ledger.sign_off.revisions import REVISED, maker_in
+from ledger.sign_off.revisions import REVISED, makers_in
 from ledger.sign_off.rules import (
     APPROVERS,
     Strength,
@@ -204,7 +204,7 @@ def seats_by_voter(
 ) -> dict[str, frozenset[str]]:
     """The voters whose approvals count, each with the groups whose seats it may fill.
 
-    Who made the live revision is none where two have to sign.
+    Who changed it is none where two have to sign.
     """
     approvals = approvals_that_fit(links, terms)
     approvers = approvers_in(approvals)
@@ -212,7 +212,7 @@ def seats_by_voter(
         voter_of(link.principal, link.says): seats_open_to(link.says, link.at, history, terms)
         for link in approvals
     }
-    own = {maker_in(history)} if terms.quorum > 1 else set()
+    own = makers_in(history) if terms.quorum > 1 else frozenset()
     return {voter: seats[voter] for voter in sorted(approvers - own)}
 
 

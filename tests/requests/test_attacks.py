@@ -120,7 +120,7 @@ def test_who_changed_it_does_not_sign_it_after_it_was_planned_again(
     the_world.price = 120
     again = carried_out(row)
     assert (again.state, again.revision) == (State.PREPARED, 3)
-    with pytest.raises(NotAllowed, match="made this revision"):
+    with pytest.raises(NotAllowed, match="have changed it"):
         approve(again, alice)
 
 

@@ -58,10 +58,21 @@ def test_what_was_signed_before_the_change_does_not_count(helpdesk, edited, alic
 
 def test_where_two_sign_two_others_do(helpdesk, edited, alice, bob):
     row = edited(propose("pay_two", reference="p1", amount="482.00"), amount="48.20")
-    with pytest.raises(NotAllowed, match="made this revision"):
+    with pytest.raises(NotAllowed, match="have changed it"):
         approve(row, alice)
     assert approve(row, bob).state == State.PREPARED
     verification.verify()
+
+
+def test_a_trivial_change_by_somebody_else_does_not_let_the_first_one_sign(
+    helpdesk, edited, alice, bob, dora
+):
+    row = edited(propose("pay_two", reference="p1", amount="482.00"), amount="48.20")
+    row = edited(row, bob, amount="48.21")
+    for by in (alice, bob):
+        with pytest.raises(NotAllowed, match="have changed it"):
+            approve(row, by)
+    assert approve(row, dora).state == State.PREPARED
 
 
 def test_a_vote_on_the_former_intent_is_shown_what_changed(refund, edited, bob):

@@ -54,10 +54,16 @@ def test_the_clock_rests_until_the_answer(refund, alice):
     verification.verify()
 
 
+def test_the_same_question_twice_is_one(refund, alice):
+    first = asked(refund, alice)
+    assert asked(refund, alice).expires_at == first.expires_at
+    assert Event.objects.filter(subject=refund.pk, kind="asked").count() == 1
+
+
 def test_it_rests_no_longer_than_the_contract_lets_it_wait(refund, alice):
     longest = refund.created_at + timedelta(days=1)
-    for _ in range(MOST_QUESTIONS):
-        row = asked(refund, alice)
+    for number in range(MOST_QUESTIONS):
+        row = asked(refund, alice, f"Question {number}?")
     assert row.expires_at <= longest
     with pytest.raises(NotPossible, match="that is all"):
         asked(refund, alice)

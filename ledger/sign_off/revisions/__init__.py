@@ -3,7 +3,7 @@
 One is live. What an earlier one was stands in ``Revision``; its intent digest is sealed.
 """
 
-from ledger.sign_off.revisions.chain import REVISED, maker_in, number_in, sealed_last
+from ledger.sign_off.revisions.chain import REVISED, makers_in, number_in, sealed_last
 from ledger.sign_off.revisions.contents import (
     CONTENT,
     Change,
@@ -24,7 +24,7 @@ __all__ = [
     "changes_by",
     "changes_of",
     "content_of",
-    "maker_in",
+    "makers_in",
     "number_in",
     "sealed_last",
     "with_content",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ledger import seals, states
+from ledger.principals import Principal
 from ledger.seals import Link
 
 REVISED = states.REVISE.kind
@@ -17,11 +18,11 @@ def number_in(links: Sequence[Link]) -> int:
     return 1 + sum(link.kind == REVISED for link in links)
 
 
-def maker_in(links: Sequence[Link]) -> str:
-    """The last person who changed it, also where it was planned again since; empty for what its
-    agent proposed."""
-    made = [link.principal for link in links if link.kind == REVISED]
-    return next((maker for maker in reversed(made) if maker.startswith("user:")), "")
+def makers_in(links: Sequence[Link]) -> frozenset[str]:
+    """The people who changed it, also where others have done so since: none of them signs it off
+    where two have to."""
+    made = {link.principal for link in links if link.kind == REVISED}
+    return frozenset(maker for maker in made if Principal.parse(maker).is_user)
 
 
 def sealed_last(links: Sequence[Link], name: str) -> Any:

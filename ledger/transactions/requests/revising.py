@@ -158,7 +158,8 @@ def _same_again_or_refuse(
     row: Transaction, arguments: Mapping[str, Any], by: Principal, digest: str
 ) -> Transaction:
     links = sign_offs.links_of(row.pk)
-    is_own = revisions.maker_in(links) == str(by)
+    makers = [link.principal for link in links if link.kind == revisions.REVISED]
+    is_own = makers[-1:] == [str(by)]
     if is_own and all(row.arguments.get(name) == arguments[name] for name in arguments):
         return row
     return same_again_or_refuse(row, None, by=by, digest=digest)

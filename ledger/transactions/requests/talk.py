@@ -50,12 +50,16 @@ THREAD = frozenset(
 def ask(transaction_id: UUID, *, by: Principal, via: Surface, text: str) -> Transaction:
     """Ask the agent that proposed it. Its clock rests until the answer, for an hour at most.
 
-    Raises ``NotPossible`` once it is decided or was asked ``MOST_QUESTIONS`` times,
+    The same question again returns the present row while it waits. Raises ``NotPossible`` once it
+    is decided or was asked ``MOST_QUESTIONS`` times,
     ``NotAllowed``, ``InvalidRequest``.
     """
     _check_text(text)
     with atomic():
         case = _case_of(transaction_id, by, via)
+        waiting = open_question(case.links)
+        if waiting is not None and _is_same(waiting, by, text):
+            return case.row
         _check_few(case.links, states.ASK.kind, MOST_QUESTIONS)
         rest = min(LONGEST_REST, longest_of(case.row, case.links) - case.row.expires_at)
         moved = _moved_by(case.row, rest) if rest > timedelta(0) else {}
@@ -203,6 +207,10 @@ def _locked(transaction_id: UUID) -> Transaction:
     if row is None:
         raise NotFound()
     return row
+
+
+def _is_same(link: Link, by: Principal, text: str) -> bool:
+    return link.principal == str(by) and link.reason_digest == seals.digest_of_text(text)
 
 
 def _check_text(text: str) -> None:

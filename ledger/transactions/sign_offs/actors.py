@@ -94,9 +94,9 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
             if (
                 is_approval(link)
                 and terms.quorum > 1
-                and link.principal == revisions.maker_in(links[:n])
+                and link.principal in revisions.makers_in(links[:n])
             ):
-                decision_faults.append("the approval of who made this revision, where two sign.")
+                decision_faults.append("the approval of who changed it, where two sign.")
             if deadlines.is_late(row, links, n):
                 decision_faults.append("the decision came after the time was up.")
             faults += decision_faults
