@@ -203,10 +203,10 @@ def _apart(before: str, after: str) -> tuple[str, str]:
     return _cut(before, start, end), _cut(after, start, end)
 
 
-def _same(one: str, other: str) -> int:
+def _same(before: str, after: str) -> int:
     """The number of characters at the beginning that are the same."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)))
 
 
 def _cut(text: str, start: int, end: int) -> str:

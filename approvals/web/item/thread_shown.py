@@ -102,7 +102,7 @@ def _differences(row: Transaction, changes: Iterable[Change]) -> list[Difference
 
 
 def _since(replaced: Transaction, row: Transaction) -> list[Difference]:
-    """What is different from the proposal that was sent back."""
+    """Its differences from the proposal that was sent back."""
     if replaced.tool != row.tool or replaced.content_erased_at or row.content_erased_at:
         return []
     return _differences(row, changes_between(content_of(replaced), content_of(row)))
