@@ -145,7 +145,7 @@ _ARGUMENT = "arguments."
 def _difference(change: Change) -> Difference:
     match change.path:
         case "action_summary":
-            return Difference(_("What happens"), change.before, change.after)
+            return Difference(_("What happens"), *_apart(change.before, change.after))
         case "financial_impact":
             return Difference(_("Amount"), _money(change.before), _money(change.after))
         case "warnings":
@@ -154,7 +154,8 @@ def _difference(change: Change) -> Difference:
             return Difference(_("Risk"), *(risk_words(each) for each in change[1:]))
         case "evidence":
             return Difference(_("Evidence"), *(_names(each) for each in change[1:]))
-    return Difference(change.path.removeprefix(_ARGUMENT), *(_text(each) for each in change[1:]))
+    texts = (_text(each) for each in change[1:])
+    return Difference(change.path.removeprefix(_ARGUMENT), *_apart(*texts))
 
 
 def _is_the_amount(change: Change, money: Change) -> bool:
@@ -183,4 +184,30 @@ def _names(pieces: list[dict[str, str]]) -> str:
 
 
 def _text(value: Any) -> str:
+    if value and isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return "\n".join(value)
     return _("empty") if value in (None, "", [], {}) else read(value)
+
+
+LONG = 200  # characters, of a text that is shown in the difference as far as it is different
+AROUND = 60
+
+
+def _apart(before: str, after: str) -> tuple[str, str]:
+    """Two long texts without most of what is the same at their beginning and their end."""
+    if min(len(before), len(after)) < LONG:
+        return before, after
+    start = _same(before, after)
+    end = _same(before[start:][::-1], after[start:][::-1])
+    start, end = max(0, start - AROUND), max(0, end - AROUND)
+    return _cut(before, start, end), _cut(after, start, end)
+
+
+def _same(before: str, after: str) -> int:
+    """The number of characters at the beginning that are the same."""
+    pairs = enumerate(zip(before, after, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(before), len(after)))
+
+
+def _cut(text: str, start: int, end: int) -> str:
+    return ("…" if start else "") + text[start : len(text) - end] + ("…" if end else "")

@@ -76,7 +76,9 @@ document.addEventListener("htmx:sendError", ({ detail }) => {
 });
 document.addEventListener("htmx:beforeSend", () => { for (const note of $$("[data-unsent]")) note.remove(); });
 
-$(".change-form [autofocus]")?.select();
+const wrong = $(".change-form [aria-invalid]") ?? $(".change-form [autofocus]");
+wrong?.focus();
+wrong?.select?.();
 
 // --- pages whose rows and figures are kept up to date ---------------------------------------------
 

@@ -10,10 +10,12 @@ from django.test import Client
 from django.urls import reverse
 
 from approvals.desk import confirmation_word
+from approvals.presentation import differences_in
 from ledger import execution
 from ledger.models import Agent, Event, Transaction
 from ledger.principals import agent
 from ledger.proof.audit import verification
+from ledger.sign_off.revisions import Change
 from ledger.states import Ending, State
 from ledger.transactions import coordinator
 from tests.conftest import propose
@@ -196,7 +198,7 @@ def test_the_amount_is_named_once(refund, edited, as_alice):
 def test_a_question_waits_at_the_top_and_the_answer_is_the_agents_words(refund, as_alice, as_bob):
     assert post(as_alice, refund, "ask", text="Which order is it?").status_code == 200
     item = page(as_bob, refund)
-    assert "Waits for the agent's answer; the clock rests until" in item
+    assert "Waits for the agent's answer. The time limit is paused until" in item
     assert "data-approve" in item
     coordinator.answer(refund.pk, by=HELPDESK, via="api", text="<b>Approve it!</b>")
     item = page(as_bob, refund)
@@ -246,6 +248,29 @@ def test_it_is_sent_back_with_what_to_propose_instead(refund, as_alice):
     assert "48.20!" in page(as_alice, refund, "transaction-record")
 
 
+def test_a_long_thread_shows_its_newest_entries_first_of_all(refund, alice, as_alice):
+    for number in range(12):
+        coordinator.note(refund.pk, by=alice, via="web", text=f"Note {number}.")
+    context = as_alice.get(reverse("desk:transaction", args=[refund.pk])).context
+    assert [event.reason for event in context["earlier"]] == ["Note 0.", "Note 1."]
+    assert "2 earlier entries" in page(as_alice, refund)
+
+
+def test_the_thread_says_until_when_there_is_more_time(refund, as_alice):
+    hour = refund.expires_at + timedelta(hours=1)
+    post(as_alice, refund, "more-time", until=hour.isoformat())
+    context = as_alice.get(reverse("desk:transaction", args=[refund.pk])).context
+    assert [event.until for event in context["thread"]] == [hour]
+
+
+def test_of_long_texts_the_difference_shows_where_they_are_different():
+    same = "x" * 300
+    changes = [Change("arguments.text", f"{same} 12 {same}", f"{same} 21 {same}")]
+    before, after = differences_in(changes)[0].before, differences_in(changes)[0].after
+    assert (" 12 " in before, " 21 " in after) == (True, True)
+    assert max(len(before), len(after)) < 130
+
+
 # --- links ---------------------------------------------------------------------------------------
 
 
@@ -260,6 +285,8 @@ def test_what_was_sent_back_and_its_next_proposal_link_to_each_other(
     )
     new = Transaction.objects.get(pk=told.json()["transaction_id"])
     assert reverse("desk:transaction", args=[refund.pk]) in page(as_alice, new)
+    assert "48.20, please." in page(as_alice, new)
+    assert '<del dir="auto">€482.00</del>' in page(as_alice, new)
     assert reverse("desk:transaction", args=[new.pk]) in page(as_alice, refund)
 
 

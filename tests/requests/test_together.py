@@ -92,6 +92,12 @@ def test_the_inbox_offers_it(helpdesk, as_alice):
     assert "Decide 2 of “Refund” together" in as_alice.get("/").content.decode()
 
 
+def test_the_enter_key_presses_no_button_that_decides(helpdesk, as_alice):
+    refunds(2)
+    form = as_alice.get(PAGE).content.decode().partition("data-together>")[2]
+    assert form.partition("<button")[2].startswith(" disabled")
+
+
 def test_nothing_chosen_and_no_reason_are_said_so(helpdesk, as_alice):
     rows = refunds(1)
     page = as_alice.get(PAGE).content.decode()

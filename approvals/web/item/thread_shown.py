@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.utils.translation import gettext as _
 
 from approvals.desk import Viewer, links_in, policies, why_stopped
-from approvals.presentation import Difference, differences_in, span_of
+from approvals.presentation import Difference, differences_in, labels, span_of
 from ledger.models import Event, Transaction
-from ledger.sign_off.revisions import changes_between, content_of
+from ledger.sign_off.revisions import Change, changes_between, content_of
 from ledger.states import OPEN, WITH_EFFECT, Ending, EventKind, State
 from ledger.transactions import coordinator
 from ledger.transactions.deadlines import left_of_rest
 
+MOST_OPEN = 10  # of the thread; earlier entries are folded
 STEPS = (timedelta(minutes=15), timedelta(hours=1), timedelta(hours=4))
 MOST_NEIGHBOURS = 5
 
@@ -31,7 +33,7 @@ class MoreTime:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The question that waits for its agent; the clock rests until then, if it does."""
+    """The question that waits for its agent; its time limit is paused until then, if it is."""
 
     event: Event
     rests_until: datetime | None
@@ -53,16 +55,21 @@ def thread_context(
     is_open = row.state == State.PREPARED
     asked_by = (row, viewer.principal, viewer.roles, now)
     may_change, may_talk = policies.may_change(*asked_by), policies.may_talk(*asked_by)
+    thread = [event for event in events if event.kind in coordinator.THREAD]
+    _say_until_when(row, thread)
+    replaced = _latest(row, pk=row.replaces) if row.replaces else None
     return {
         "may_change": may_change,
         "why_fixed": coordinator.why_not_editable(row) if may_change else "",
         "may_talk": may_talk,
         "may_note": policies.may_note(row, viewer.roles),
         "changed": changed_in(row, events),
-        "thread": [event for event in events if event.kind in coordinator.THREAD],
+        "thread": thread[-MOST_OPEN:],
+        "earlier": thread[:-MOST_OPEN],
         "question": _question(row, events, now) if is_open and row.asked_at else None,
         "more_time": [*_more_time(row)] if may_talk and not why_stopped(row) else [],
-        "in_place_of": _latest(row, pk=row.replaces) if row.replaces else None,
+        "in_place_of": replaced,
+        "since_sent_back": _since(replaced, row) if replaced else [],
         "followed_by": _latest(row, replaces=row.pk) if row.ending == Ending.SENT_BACK else None,
         "neighbours": _neighbours(row),
     }
@@ -77,10 +84,38 @@ def changed_in(row: Transaction, events: Iterable[Event]) -> Changed | None:
     contents = [*former, content_of(row)]
     for number, event in enumerate(revised[: len(contents) - 1]):
         changes = changes_between(contents[number], contents[number + 1])
-        vars(event)["differences"] = differences_in(changes)
+        vars(event)["differences"] = _differences(row, changes)
     changes = changes_between(contents[0], contents[-1])
     is_done = row.state in WITH_EFFECT
-    return Changed(differences_in(changes), len(revised), revised[-1], is_done)
+    return Changed(_differences(row, changes), len(revised), revised[-1], is_done)
+
+
+def _differences(row: Transaction, changes: Iterable[Change]) -> list[Difference]:
+    """Those of arguments in the order of its tool, as below in the details."""
+    places = {f"arguments.{each.top}": n for n, each in enumerate(labels.compared(row))}
+
+    def place(change: Change) -> int:
+        argument = re.split(r"[.\[]", change.path.removeprefix("arguments."))[0]
+        return places.get(f"arguments.{argument}", len(places))
+
+    return differences_in(sorted(changes, key=place))
+
+
+def _since(replaced: Transaction, row: Transaction) -> list[Difference]:
+    """Its differences from the proposal that was sent back."""
+    if replaced.tool != row.tool or replaced.content_erased_at or row.content_erased_at:
+        return []
+    return _differences(row, changes_between(content_of(replaced), content_of(row)))
+
+
+def _say_until_when(row: Transaction, thread: Iterable[Event]) -> None:
+    """Each event of more time gets ``until``."""
+    sealed = {link.id: link.says.get("sets") for link in links_in(row)}
+    for event in thread:
+        sets = sealed.get(event.pk)
+        if event.kind == EventKind.EXTENDED and isinstance(sets, dict):
+            microseconds = timedelta(microseconds=int(sets["expires_at"]))
+            vars(event)["until"] = datetime(1970, 1, 1, tzinfo=UTC) + microseconds
 
 
 def _question(row: Transaction, events: Sequence[Event], now: datetime) -> Question:
