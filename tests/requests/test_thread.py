@@ -148,6 +148,17 @@ def test_what_is_sent_back_is_proposed_anew(refund, alice, as_helpdesk):
     verification.verify()
 
 
+def test_who_proposes_anew_at_once_is_told_to_come_back(reserved, alice, as_helpdesk):
+    sent = {"digest": reserved.intent_digest, "reason": "Two nights."}
+    coordinator.send_back(reserved.pk, by=alice, via="web", **sent)
+    new = {"arguments": {"guest": "Ada", "room": "7", "nights": 2}, "replaces": str(reserved.pk)}
+    answer = as_helpdesk.propose("reserve", key="anew", **new)
+    assert (answer.status_code, answer.json()["code"]) == (409, "request_in_progress")
+    assert answer.headers["Retry-After"]
+    execution.roll_back(reserved.pk)
+    assert as_helpdesk.propose("reserve", key="anew", **new).status_code == 201
+
+
 def test_only_what_was_sent_back_to_it_is_replaced(refund, as_helpdesk):
     other = propose("refund", order="o2", amount="1.00")
     answer = as_helpdesk.propose(

@@ -18,6 +18,7 @@ from ledger.errors import (
     PlanRefused,
 )
 from ledger.models import HOLDS_ITS_KEY, Ending, IdempotencyKey, Transaction
+from ledger.states import State
 from ledger.transactions.prepare.admission import Admission
 from ledger.transactions.prepare.proposals import PREPARE_ROUTE, Request
 
@@ -89,6 +90,8 @@ def _answer_with_holder(request: Request, holder_id: UUID) -> Answer:
         holder = Transaction.objects.select_for_update(no_key=True).get(pk=holder_id)
         if holder.ending == Ending.ABANDONED:
             raise InProgress("What an earlier plan of this operation held is still being released.")
+        if holder.pk == request.proposal.replaces and holder.state == State.ROLLING_BACK:
+            raise InProgress("What was held for the one that it replaces is still being released.")
         if holder.proposed_by != str(request.by):
             raise OperationTaken()  # says nothing about the other agent's transaction
         if holder.input_hash != request.input_hash:
