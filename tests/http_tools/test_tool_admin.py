@@ -318,4 +318,5 @@ def test_the_reserved_names_are_those_that_agents_see_over_mcp():
     from a2a.doors.mcp_server import catalogue
     from ledger import contracts
 
-    assert {catalogue.WAIT, catalogue.CANCEL, catalogue.ASK} == contracts.RESERVED
+    names = {catalogue.WAIT, catalogue.CANCEL, catalogue.ASK, catalogue.ANSWER}
+    assert names == contracts.RESERVED

@@ -559,7 +559,7 @@ def test_what_a_tool_of_the_server_says_is_valid_is_carried_out_and_nothing_else
     upstream.answers |= {"refund": DONE, "find": {"structuredContent": {"still_valid": "yes"}}}
     row = committed(sign())
     assert row.state == "approved"
-    assert "does not say true or false" in row.error
+    assert "does not say true or false" in row.error_detail
 
     upstream.answers["find"] = {"structuredContent": {"still_valid": True}}
     Transaction.objects.update(next_attempt_at=None)

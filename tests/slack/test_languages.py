@@ -49,6 +49,7 @@ def test_a_message_is_in_the_language_of_its_workspace(slack, german_workspace, 
     assert [item["text"]["text"] for item in message.blocks[-1]["elements"]] == [
         "4.820,00\u00a0€ freigeben",
         "Ablehnen…",
+        "Mehr…",
         "Öffnen",
         "Freigeben und erlauben…",
         "Stoppen …",

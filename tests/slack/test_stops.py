@@ -77,7 +77,7 @@ def test_a_manager_stops_the_agent_of_a_card_and_the_card_cannot_be_approved(
     assert f"Stopped by Alice Moreau until {brake.until:%Y-%m-%d %H:%M} UTC: {WHY}" in (
         FakeSlack.plain(message)
     )
-    assert buttons_of(message) == ["reject", "open", "stop"]
+    assert buttons_of(message) == ["reject", "more", "open", "stop"]
     slack.click(message, "approve", slack_alice, as_of=as_of)
     settle()
     assert state_of(row) == "prepared"

@@ -134,6 +134,7 @@ OF_SCHEMA: dict[str, Json] = {
     "QuestionOut": {"state": "open", "text": "Who is right about the lamp?", "answer": None},
     "ReceiptIn": {"receipt": {"id": "del_7"}},
     "RedeemIn": {"permit": PERMIT},
+    "ChangeOut": {"path": "arguments.amount", "from": "482.00", "to": "48.20"},
     "PermitOut": {"permit": PERMIT, "audience": "accounts.example"},
     "RedeemedOut": {"attempt": 1},
     "IntrospectionOut": {"active": True},
