@@ -211,6 +211,7 @@ def test_the_export_is_harmless_to_a_spreadsheet(as_alice, a_transaction):
     assert items[0]["action_summary"].startswith("=")
 
 
+@pytest.mark.slow
 def test_of_two_hundred_rows_each_is_on_exactly_one_page(as_alice, a_payment):
     rows = {str(a_payment().pk) for _ in range(200)}
     Transaction.objects.filter(pk=min(rows)).update(action_summary="long " * 600)

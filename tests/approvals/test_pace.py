@@ -55,6 +55,7 @@ def test_a_time_that_somebody_made_up_is_not_believed(as_alice, a_payment):
     assert "seconds_shown" not in Event.objects.get(subject=row.pk, kind="approved").details
 
 
+@pytest.mark.slow
 def test_after_five_fast_approvals_the_next_one_is_typed(as_alice, a_payment, decide):
     for _ in range(5):
         row = a_payment()

@@ -210,6 +210,7 @@ any_text = some.text(max_size=400) | some.just(NASTY) | some.text("😀<&>`*\n",
     tool=some.sampled_from(["launch", "pay", "unknown"]),
     state=some.sampled_from(["prepared", "committed", "aborted", "in_doubt", "failed"]),
 )
+@pytest.mark.slow
 def test_no_row_can_break_a_block(
     summary,
     reason,
