@@ -282,7 +282,7 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/ask", {"text": "Which order is it?"}),
         ("/note", {"text": "I know them."}),
         ("/more-time", {"until": f"{scene.pending.expires_at + timedelta(minutes=1):%FT%TZ}"}),
-        ("/together/", {"id": scene.pending.pk, "verdict": "reject", "reason": "No."}),
+        ("/together", {"id": scene.pending.pk, "verdict": "reject", "reason": "No."}),
         ("/resolve", {"outcome": "nothing_happened", "reason": "I looked."}),
         ("/compensate", {"reason": "Wrong."}),
         ("/hold", {"reason": "A claim."}),
