@@ -90,4 +90,5 @@ class Migration(migrations.Migration):
             constraint=models.UniqueConstraint(fields=('transaction', 'number'), name='ledger_revision_numbered_once'),
         ),
         migrations.RunSQL((SQL / "revisions.sql").read_text(), migrations.RunSQL.noop),
+        migrations.RunSQL((SQL / "erase_reason.sql").read_text(), migrations.RunSQL.noop),
     ]

@@ -20,7 +20,7 @@ CREATE OR REPLACE TRIGGER ledger_event_only_erased BEFORE UPDATE ON ledger_event
     FOR EACH ROW EXECUTE FUNCTION ledger_event_is_only_erased();
 
 -- A decision's only UPDATEs empty its reason, after the erasure of its transaction was sealed, or
--- mark it as withdrawn, after its maker's withdrawal was sealed.
+-- mark it as withdrawn, after its maker's withdrawal was sealed, or a revision that it is not on.
 CREATE OR REPLACE FUNCTION ledger_decision_is_only_erased() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     changed ledger_decision := OLD;
@@ -36,10 +36,13 @@ BEGIN
     changed.is_withdrawn := true;
     IF NEW IS NOT DISTINCT FROM changed AND EXISTS (
         SELECT FROM ledger_event withdrawal
-        WHERE withdrawal.subject = OLD.transaction_id AND withdrawal.principal = OLD.principal
-            AND withdrawal.kind = 'approval_withdrawn'
-            AND withdrawal.details::jsonb ->> 'decision_at'
-                = (extract(epoch FROM OLD.at) * 1000000)::bigint::text
+        WHERE withdrawal.subject = OLD.transaction_id AND (
+            withdrawal.principal = OLD.principal AND withdrawal.kind = 'approval_withdrawn'
+                AND withdrawal.details::jsonb ->> 'decision_at'
+                    = (extract(epoch FROM OLD.at) * 1000000)::bigint::text
+            OR withdrawal.kind = 'revised'
+                AND withdrawal.details::jsonb ->> 'replaces' = OLD.intent_digest
+        )
     ) THEN
         RETURN NEW;
     END IF;

@@ -580,5 +580,5 @@ def test_what_identifies_an_operation_is_not_editable_and_by_default_all_of_it_d
 
     row = propose("billing_refund", invoice="7", amount=48.2)
 
-    assert coordinator.editable_arguments(row, tool_of(row)) == editable
+    assert tool_of(row).editable_arguments == editable
     assert bool(coordinator.why_not_editable(row)) == (not editable)

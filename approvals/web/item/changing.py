@@ -91,7 +91,7 @@ def _context(request: HttpRequest, row: Transaction, node: Node) -> dict[str, An
 def _schema_of(row: Transaction, tool: Tool[Any, Any]) -> dict[str, Any]:
     """The schema of the arguments that may be changed, and of no other."""
     schema = tool.arguments_model.model_json_schema()
-    names = coordinator.editable_arguments(row, tool)
+    names = tool.editable_arguments
     properties = schema.get("properties", {})
     return {
         **schema,

@@ -3,7 +3,6 @@ begins, it is looked at again."""
 
 from ledger.transactions.requests.revising import (
     NotEditable,
-    editable_arguments,
     revise,
     why_not_editable,
 )
@@ -23,7 +22,6 @@ __all__ = [
     "NotEditable",
     "answer",
     "ask",
-    "editable_arguments",
     "extend",
     "longest_of",
     "look_again",

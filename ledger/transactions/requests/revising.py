@@ -83,14 +83,9 @@ def why_not_editable(row: Transaction) -> str:
         return Sentence("This server does not have its tool.")
     if not tool.can_plan_again:
         return Sentence("Its tool holds something, and cannot plan it again beside that.")
-    if not editable_arguments(row, tool):
+    if not tool.editable_arguments:
         return Sentence("Its contract lets no argument be changed.")
     return ""
-
-
-def editable_arguments(row: Transaction, tool: Tool[Any, Any]) -> list[str]:
-    """The names of those that an approver may change."""
-    return tool.editable_arguments
 
 
 def revise(
@@ -173,7 +168,7 @@ def _request_with(
     via: Surface,
 ) -> Request:
     """The request that plans it with other arguments; none that may not change is another one."""
-    may_change = editable_arguments(row, tool)
+    may_change = tool.editable_arguments
     if forbidden := sorted(set(wanted) - set(may_change)):
         raise NotEditable(
             Sentence(

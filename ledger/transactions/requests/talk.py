@@ -51,8 +51,7 @@ def ask(transaction_id: UUID, *, by: Principal, via: Surface, text: str) -> Tran
     """Ask the agent that proposed it. Its clock rests until the answer, for an hour at most.
 
     The same question again returns the present row while it waits. Raises ``NotPossible`` once it
-    is decided or was asked ``MOST_QUESTIONS`` times,
-    ``NotAllowed``, ``InvalidRequest``.
+    is decided or was asked ``MOST_QUESTIONS`` times, ``NotAllowed``, ``InvalidRequest``.
     """
     _check_text(text)
     with atomic():
