@@ -28,14 +28,20 @@ from tests import services
 ROOT = Path(settings.BASE_DIR)
 
 
-def until(condition: Callable[[], Any], seconds: float = 20, what: str = "") -> Any:
-    """The first truthy value of ``condition``, asked every few milliseconds."""
+def until(
+    condition: Callable[[], Any], seconds: float = 20, what: str | Callable[[], str] = ""
+) -> Any:
+    """The first truthy value of ``condition``, asked every few milliseconds.
+
+    ``what`` was waited for; a function of it tells what it is like in the end.
+    """
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if found := condition():
             return found
         time.sleep(0.02)
-    raise AssertionError(f"did not come true within {seconds} s: {what or condition}")
+    told = what() if callable(what) else what
+    raise AssertionError(f"did not come true within {seconds} s: {told or condition}")
 
 
 _given: set[int] = set()

@@ -80,6 +80,6 @@ def test_a_process_ends_although_redis_is_away(product, name, is_frozen, tmp_pat
             redis.enter_context(faults.frozen(server))
         else:
             redis.close()
-            until(lambda: "connect to Redis" in product.log(name), 30, "it has noticed")
+            until(lambda: "connect to Redis" in product.log(name), 30, lambda: product.log(name))
 
         assert terminate(product, name) == 0

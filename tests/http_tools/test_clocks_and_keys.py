@@ -65,6 +65,7 @@ def carried_out(row):
 @pytest.mark.slow
 @pytest.mark.parametrize(("off", "where"), [(600, "ahead of"), (-600, "behind")])
 def test_an_owner_whose_clock_is_off_does_nothing_and_people_learn_why(off, where, example, alice):
+    example.apply(routes=["plan", "rollback", "find_receipt"])
     row = signed_off(alice)
     with_clock(example, off)
 
@@ -81,6 +82,20 @@ def test_an_owner_whose_clock_is_off_does_nothing_and_people_learn_why(off, wher
     again = carried_out(signed_off(alice, invoice="2043"))
     assert again.state == "committed"
     assert [*example.rows()] == [again.operation_key]
+
+
+@pytest.mark.slow
+def test_an_owner_whose_clock_is_off_does_not_say_that_it_is_still_valid(example, alice):
+    row = signed_off(alice)
+    with_clock(example, 600)
+
+    assert carried_out(row).state == "approved"
+    assert "Not signed by Assent" in row.error
+    assert row.fencing_token == 0, "it was not claimed"
+
+    with_clock(example, 0)
+    Transaction.objects.filter(pk=row.pk).update(next_attempt_at=Now())
+    assert carried_out(row).state == "committed"
 
 
 @pytest.fixture

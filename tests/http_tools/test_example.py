@@ -100,6 +100,14 @@ class Example:
                 return self.process
         raise TimeoutError("the example does not answer")
 
+    def apply(self, **changes: object) -> None:
+        """Register its tool, with these ``changes`` to its manifest."""
+        content = yaml.safe_load((EXAMPLE / "tools.yaml").read_text())
+        content["tools"][0] |= {"address": f"http://127.0.0.1:{self.port}", **changes}
+        file = self.ledger.with_name("tools.yaml")
+        file.write_text(yaml.safe_dump(content))
+        call_command("tools", "apply", str(file))
+
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -114,11 +122,7 @@ def example(request, live_server, settings, tmp_path, acme):
         pytest.skip("Node is not on this machine.")
     settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
     example = Example(live_server.url, tmp_path, request.param)
-    content = yaml.safe_load((EXAMPLE / "tools.yaml").read_text())
-    content["tools"][0]["address"] = f"http://127.0.0.1:{example.port}"
-    file = tmp_path / "tools.yaml"
-    file.write_text(yaml.safe_dump(content))
-    call_command("tools", "apply", str(file))
+    example.apply()
     yield example
     example.stop()
 
@@ -162,12 +166,12 @@ def test_what_was_signed_off_for_another_tool_cannot_be_sent_on_to_the_example(
     registrations.register(
         Tenant.objects.get(slug="acme"),
         HttpManifest.read(
-            {**content, "name": "greet", "address": service.address, "routes": ["find_receipt"]}
+            {**content, "name": "repay", "address": service.address, "routes": ["find_receipt"]}
         ),
         by=OPERATOR,
         via="command",
     )
-    row = propose("greet", invoice="2042", amount="48.20")
+    row = propose("repay", invoice="2042", amount="48.20")
     coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
 
     execution.commit(row.pk)

@@ -20,7 +20,8 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import seals, states
-from ledger.contracts import Tool
+from ledger.contracts import MayHaveHappened, NothingHappened, Tool
+from ledger.contracts.results import clean
 from ledger.errors import DeniedByRule, LedgerError, NotPossible
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.postgres import database_now
@@ -70,15 +71,22 @@ def look_again(transaction_id: UUID) -> bool:
         raise
     except Exception as failure:
         logger.warning("%s was not found to be still true: %r", row.pk, failure)
-        ours = failure.detail if isinstance(failure, LedgerError) else ""
+        told = _told_by(failure)
         _rows(row).update(
             lease_expires_at=None,
             next_attempt_at=Now() + BACKOFF.wait(row.attempts),
             attempts=F("attempts") + 1,
-            error=f"Before it is carried out: {ours or type(failure).__name__}"[:2000],
-            error_detail="" if ours else ascii(failure)[:2000],  # it may hold secrets
+            error=f"Before it is carried out: {told or type(failure).__name__}"[:2000],
+            error_detail="" if told else ascii(failure)[:2000],  # it may hold secrets
         )
         return False
+
+
+def _told_by(failure: Exception) -> str:
+    """What the failure says to people, if its text is meant for them."""
+    if isinstance(failure, LedgerError):
+        return failure.detail
+    return clean(str(failure)) if isinstance(failure, NothingHappened | MayHaveHappened) else ""
 
 
 def _taken(transaction_id: UUID) -> Transaction | None:
