@@ -13,13 +13,6 @@ from approvals.desk.brakes import (
     time_between,
     why_stopped,
 )
-from approvals.desk.confirmations import (
-    confirmation_word,
-    names_of_target,
-    seems_confirmed,
-    signs_of,
-    word_for_machines,
-)
 from approvals.desk.giving import (
     ANSWERERS,
     LARGEST_FILES,
@@ -48,7 +41,6 @@ from approvals.desk.grants import (
     uses_of,
     without_room,
 )
-from approvals.desk.pace import must_type, undo_offered_until
 from approvals.desk.seats import Seat, links_in, seats_of
 from approvals.desk.signatures import (
     either_of,
@@ -58,6 +50,17 @@ from approvals.desk.signatures import (
     why_signed,
 )
 from approvals.desk.state_lines import error_in_words, state_line, who_was_faster
+from approvals.desk.strength import (
+    confirmation_word,
+    may_sign,
+    must_type,
+    names_of_target,
+    seems_confirmed,
+    signs_of,
+    undo_offered_until,
+    why_no_key,
+    word_for_machines,
+)
 from approvals.desk.thread import ask_agent, give_time, leave_note, revise
 from approvals.desk.viewers import BROKEN, MINE, Viewer
 from approvals.desk.votes import Voters, Votes, voters_of, votes_of
@@ -96,6 +99,7 @@ __all__ = [
     "may_allow",
     "may_lift",
     "may_revise",
+    "may_sign",
     "must_type",
     "names_of_target",
     "not_filled_by",
@@ -123,6 +127,7 @@ __all__ = [
     "voters_of",
     "votes_of",
     "who_was_faster",
+    "why_no_key",
     "why_signed",
     "why_stopped",
     "without_room",

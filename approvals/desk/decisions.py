@@ -16,7 +16,7 @@ from a2a import tasks
 from a2a.errors import Reason
 from a2a.models import Question, QuestionState, Task
 from a2a.tasks import questions
-from approvals.desk import confirmations, pace, policies, seats
+from approvals.desk import policies, seats, strength
 from approvals.http.middleware import Roles, roles_of, tenants_of
 from approvals.models import Role
 from approvals.people import principal_of, require_another_person
@@ -41,13 +41,16 @@ def approve(
     shown: str = "",
     opened: bool = False,
     together: int = 1,
+    credential: str = "",
+    nonce: str = "",
 ) -> Transaction:
     """Approve the transaction as it was shown, in full, with others if it is ``together``.
 
     ``typed`` is the amount or the name, which an irreversible transaction needs, one for which
     rules ask for it, and one after several fast approvals. ``reason`` is the note, where rules
     ask for one. ``shown`` is the page's proof that it showed all of it, and when;
-    ``opened`` says that the person read the PDFs, which no page shows.
+    ``opened`` says that the person read the PDFs, which no page shows. ``credential`` is what the
+    browser signed with a passkey, which stands for typing as well, and ``nonce`` what for.
 
     Raises ``NotFound, NotAllowed, NotShownInFull, InvalidRequest`` and what
     ``coordinator.approve`` raises.
@@ -56,8 +59,9 @@ def approve(
     require_role(Role.APPROVER, row, roles)
     check_surface(row, via)
     full_display.check(row, via=via, user=user, proof=shown, has_opened=opened)
-    types = has_to_type(user, row, via)
-    if types and not confirmations.is_confirmed(typed, row):
+    assertion = strength.signed(user, row, credential, nonce) if credential else None
+    types = assertion is None and has_to_type(user, row, via)
+    if types and not strength.is_confirmed(typed, row):
         raise InvalidRequest(why_to_type(row), hint=_("Nothing was decided."))
     seconds_shown = full_display.seconds_shown(row, user, shown) if via == DESK else None
     if seconds_shown is not None:
@@ -70,22 +74,36 @@ def approve(
             via=via,
             reason=reason,
             typed=types,
+            assertion=assertion,
             together=together,
             seconds_shown=seconds_shown,
-            undo_seconds=pace.undo_seconds(row.tenant) if via == DESK else 0,
+            undo_seconds=strength.undo_seconds(row.tenant) if via == DESK else 0,
         )
-        pace.note(user, seconds_shown, was_typed=types)
+        strength.note_pace(user, seconds_shown, was_typed=types or assertion is not None)
     return approved
+
+
+def sign(user: User, transaction_id: UUID, *, shown: str, opened: bool = False) -> dict[str, Any]:
+    """Options for the browser to sign an approval with a key of this person, and the nonce.
+
+    ``{"publicKey": {…}, "nonce": "…"}``. Raises ``NotFound, NotAllowed, NotShownInFull``.
+    """
+    row, roles = row_and_roles(user, transaction_id)
+    may = policies.may_decide(row, str(principal_of(user)), roles, timezone.now())
+    if not may:
+        raise NotAllowed(may.why_not)
+    full_display.check(row, via=DESK, user=user, proof=shown, has_opened=opened)
+    return strength.begin(user, row)
 
 
 def has_to_type(user: User, row: Transaction, via: Surface) -> bool:
     """True if this person types the amount, or the name, to approve it."""
-    is_fast = via == DESK and row.state == State.PREPARED and pace.must_type(user, row)
+    is_fast = via == DESK and row.state == State.PREPARED and strength.must_type(user, row)
     return is_fast or policies.asks_to_type(row)
 
 
 def why_to_type(row: Transaction) -> str:
-    word = confirmations.confirmation_word(row)
+    word = strength.confirmation_word(row)
     if policies.is_irreversible(row):
         return _("It cannot be undone: type “{word}” to confirm.").format(word=word)
     if policies.asks_to_type(row):

@@ -133,7 +133,9 @@ def may_reject(row: Transaction, principal: str, roles: Roles, now: datetime) ->
 def only_on_the_desk(row: Transaction) -> bool:
     """True if only the desk may accept the decision. True also for an undeclared tool."""
     tool = tool_of(row)
-    return tool is None or tool.contract.web_only or seats.terms_of(row).desk_only
+    terms = seats.terms_of(row)
+    is_signed = terms.strength == Strength.PASSKEY
+    return tool is None or tool.contract.web_only or terms.desk_only or is_signed
 
 
 def asks_for_note(row: Transaction) -> bool:
@@ -143,7 +145,13 @@ def asks_for_note(row: Transaction) -> bool:
 
 def asks_to_type(row: Transaction) -> bool:
     """True if everybody types the amount, or the name: it cannot be undone, or the rules say so."""
-    return is_irreversible(row) or seats.terms_of(row).strength == Strength.TYPED
+    strength = seats.terms_of(row).strength
+    return strength == Strength.TYPED or (is_irreversible(row) and strength != Strength.PASSKEY)
+
+
+def asks_to_sign(row: Transaction) -> bool:
+    """True if everybody signs it with a passkey."""
+    return seats.terms_of(row).strength == Strength.PASSKEY
 
 
 def may_decide_together(row: Transaction, may: May) -> May:
@@ -154,7 +162,7 @@ def may_decide_together(row: Transaction, may: May) -> May:
     if not may:
         return may
     terms = seats.terms_of(row)
-    if terms.one_by_one or terms.needs_note or asks_to_type(row):
+    if terms.one_by_one or terms.needs_note or asks_to_type(row) or asks_to_sign(row):
         return May(False, _("The rules, or what it does, ask to decide on it alone."))
     if row.evidence or not full_display.coverage(row, full_display.DESK).is_complete:
         return May(False, _("There is more to see of it than fits beside others."))

@@ -14,7 +14,12 @@ from ledger.seals import Link
 from ledger.sign_off import groups, revisions
 from ledger.sign_off.rules import Strength, Terms, filled_seats, seating, terms_from
 from ledger.states import EventKind
-from ledger.transactions import may_be_replaced, seats_open_to, standing_approval
+from ledger.transactions import (
+    may_be_replaced,
+    seats_open_to,
+    standing_approval,
+    terms_of_vote_faults,
+)
 
 APPROVALS = frozenset({EventKind.APPROVED, EventKind.APPROVAL_RECORDED})
 
@@ -53,10 +58,10 @@ def _fits(row: Transaction, approval: Decision, terms: Terms) -> bool:
         return False
     if terms.needs_note and not approval.reason.strip():
         return False
-    if terms.strength != Strength.TYPED:
+    if terms.strength == Strength.CLICK:
         return True
     link = _sealed(row).get(approval.principal)
-    return link is not None and link.says.get("typed") is True
+    return link is not None and not [*terms_of_vote_faults(link, terms)]
 
 
 def seats_of(row: Transaction) -> list[Seat]:

@@ -104,6 +104,9 @@ class Passkey(models.Model):
     credential = models.BinaryField(help_text="Attested credential data: its id and public key.")
     created_at = models.DateTimeField(db_default=Now())
     last_used_at = models.DateTimeField(null=True)
+    sign_count = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Of its authenticator, when it was used last."
+    )
 
     def __str__(self) -> str:
         return f"{self.name} of {self.user}"

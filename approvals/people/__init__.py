@@ -35,6 +35,17 @@ from approvals.people.second_operator import (
     person_of_request,
     words_for_new_role,
 )
+from approvals.people.signing_keys import (
+    assertion_from,
+    begin_enrolling,
+    begin_signing,
+    check_is_ready,
+    end_keys,
+    enrol,
+    enrolled,
+    that_sign,
+    waiting_time_of,
+)
 
 __all__ = [
     "ACCOUNT_KINDS",
@@ -44,9 +55,16 @@ __all__ = [
     "address_asked_with",
     "ask_for_address",
     "ask_for_letter",
+    "assertion_from",
+    "begin_enrolling",
+    "begin_signing",
+    "check_is_ready",
     "confirm_address",
     "dismiss_all_notices",
     "dismiss_one_notice",
+    "end_keys",
+    "enrol",
+    "enrolled",
     "event_details",
     "is_alone",
     "is_only_manager",
@@ -67,6 +85,8 @@ __all__ = [
     "record_own",
     "require_another_person",
     "role_in_words",
+    "that_sign",
     "user_of",
+    "waiting_time_of",
     "words_for_new_role",
 ]

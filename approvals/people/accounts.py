@@ -22,6 +22,7 @@ from approvals.people.account_log import record_change
 from approvals.people.principals import name_of
 from approvals.people.rights import apply, event_details, is_in_effect, kind_of_flag
 from approvals.people.sign_in import end_links, new_link
+from approvals.people.signing_keys import check_is_ready
 from ledger.events import ChangeKind, edits_between
 from ledger.foundation.characters import folded
 from ledger.principals import Principal, Surface
@@ -78,6 +79,16 @@ def reset_access(person: User, tenant: str, *, by: Principal, via: Surface) -> b
     """End all ways in of this person. False: a second operator has to confirm it, and gets a link
     for the person then."""
     return _change(person, ChangeKind.ACCESS_RESET, by=by, via=via, tenant=tenant)
+
+
+def let_sign(person: User, passkey_id: int, tenant: str, *, by: Principal, via: Surface) -> None:
+    """Have a second operator confirm that this passkey of the person signs decisions.
+
+    Raises ``NotFound, NotPossible``.
+    """
+    after = check_is_ready(person, passkey_id)
+    kind = ChangeKind.SIGNING_KEY_ENROLLED
+    second_operator.ask(person, kind, by=by, via=via, tenant=tenant, details=after)
 
 
 def opened(person: User, *, by: Principal, via: Surface) -> None:

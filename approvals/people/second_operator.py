@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 
 from approvals.http.middleware import roles_of
 from approvals.models import Membership, Role
-from approvals.people import account_log, independence, rights
+from approvals.people import account_log, independence, rights, signing_keys
 from approvals.people.principals import name_of, principal_of, user_of
 from approvals.people.sign_in import has_way_in
 from ledger import seals
@@ -27,11 +27,17 @@ ALWAYS = frozenset(
         ChangeKind.SUPERUSER_GRANTED,
         ChangeKind.PERMISSIONS_CHANGED,
         ChangeKind.ACCESS_RESET,
+        ChangeKind.SIGNING_KEY_ENROLLED,
     }
 )
 ROLES = frozenset({ChangeKind.ROLE_GRANTED, ChangeKind.ROLE_REVOKED})
 # What operators of the tenant confirm; the rest is for superusers.
-OF_ACCOUNT = {ChangeKind.ACCESS_RESET, ChangeKind.USER_ACTIVATED, ChangeKind.USER_DEACTIVATED}
+OF_ACCOUNT = {
+    ChangeKind.ACCESS_RESET,
+    ChangeKind.SIGNING_KEY_ENROLLED,
+    ChangeKind.USER_ACTIVATED,
+    ChangeKind.USER_DEACTIVATED,
+}
 OF_TENANT = ROLES | OF_ACCOUNT
 EVENTS = (ChangeKind.CHANGE_REQUESTED, ChangeKind.CHANGE_DECLINED)
 KINDS = sorted(ALWAYS | OF_TENANT | {ChangeKind.STAFF_REVOKED, ChangeKind.SUPERUSER_REVOKED})
@@ -239,6 +245,9 @@ def _is_of_others(person: User, operator: User) -> bool:
 
 def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
     person = User.objects.select_for_update().get(pk=person_of_request(request).pk)
+    if request.kind == ChangeKind.SIGNING_KEY_ENROLLED:
+        signing_keys.enrol_for(person, {**request.after, **request.asker}, by, via)
+        return
     change = (request.kind, request.tenant, request.after)
     if not rights.is_in_effect(person, *change):
         rights.apply(person, *change)

@@ -66,6 +66,8 @@ class ApproveForm(forms.Form):
     shown = forms.CharField(required=False, max_length=100)
     opened = forms.BooleanField(required=False)
     reason = ReasonField(required=False, max_length=2000)
+    credential = forms.CharField(required=False, max_length=8_000)
+    nonce = forms.CharField(required=False, max_length=500)
 
 
 class RejectForm(forms.Form):

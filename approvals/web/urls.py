@@ -64,6 +64,7 @@ urlpatterns = [
         transactions.approve,
         name="transaction-approve",
     ),
+    path("transactions/<uuid:transaction_id>/sign", transactions.sign, name="transaction-sign"),
     path("transactions/<uuid:transaction_id>/allow/", allow.allow_page, name="transaction-allow"),
     path("transactions/<uuid:transaction_id>/change/", changing.change, name="transaction-change"),
     path(

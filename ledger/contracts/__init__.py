@@ -22,8 +22,10 @@ A tool that runs elsewhere is a further class beside ``Tool``, with its own ``ru
 from __future__ import annotations
 
 from ledger.contracts.contract import (
+    CLICK,
     LONGEST_CALL,
     LONGEST_RETENTION,
+    STRENGTHS,
     ConsequenceLevel,
     Contract,
     RequiredApprover,
@@ -52,10 +54,12 @@ from ledger.contracts.registry import (
 from ledger.contracts.tool import ReadonlyTool, Role, Tool
 
 __all__ = [
+    "CLICK",
     "CURRENCIES",
     "LONGEST_CALL",
     "LONGEST_RETENTION",
     "RESERVED",
+    "STRENGTHS",
     "ConsequenceLevel",
     "Context",
     "Contract",

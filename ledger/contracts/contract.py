@@ -36,6 +36,11 @@ class ConsequenceLevel(StrEnum):
     IRREVERSIBLE = "IRREVERSIBLE"
 
 
+# From light to strong: what a person does to approve.
+STRENGTHS = ("click", "typed", "passkey")
+CLICK = STRENGTHS[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """Number of times an execution in doubt is run again, and the wait between two runs."""
@@ -105,6 +110,9 @@ class Contract:
     compensation: str = ""
     # Signed off on the desk and nowhere else.
     web_only: bool = False
+    # The least that a person does to approve, whatever the rules of the tenant say: a ``click``,
+    # typing the amount or the name (``typed``), or signing with a ``passkey``.
+    strength: str = CLICK
     # How long before it expires approvers in Slack are reminded.
     remind: timedelta | None = None
     # The argument that says whom or what it concerns: approvers are told how often that was lately.
@@ -126,6 +134,8 @@ class Contract:
         }
         for name, level in levels.items():
             object.__setattr__(self, name, level(getattr(self, name)))
+        if self.strength not in STRENGTHS:
+            raise ValueError(f"{self.strength!r} is none of {', '.join(STRENGTHS)}")
         if self.floor:
             object.__setattr__(self, "floor", RequiredApprover(self.floor))
 

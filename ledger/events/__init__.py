@@ -6,6 +6,7 @@ from ledger.events.account_changes import (
     chain_of,
     command_principal,
     edits_between,
+    lock_chain,
     record_change,
     sealable,
 )
@@ -39,6 +40,7 @@ __all__ = [
     "former_digests",
     "has_legal_hold",
     "last_settled_event",
+    "lock_chain",
     "order_faults",
     "reason_faults",
     "record_change",

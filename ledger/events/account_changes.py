@@ -50,7 +50,7 @@ def record_change(
         raise ValueError(f"{kind!r} is no kind of change.")
     chain = chain_of(subject)
     with atomic():
-        _lock(chain)
+        lock_chain(subject)
         return chains.append_event(
             chain,
             tenant=tenant,
@@ -64,9 +64,9 @@ def record_change(
         )
 
 
-def _lock(chain: UUID) -> None:
-    """Lock the chain until commit: there is no row that all its writers would lock."""
-    key = int.from_bytes(chain.bytes[:8], signed=True)
+def lock_chain(subject: str) -> None:
+    """Lock its chain until commit: there is no row that all its writers would lock."""
+    key = int.from_bytes(chain_of(subject).bytes[:8], signed=True)
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [key])
 

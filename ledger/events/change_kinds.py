@@ -44,6 +44,8 @@ class ChangeKind(TextChoices):
     RESET_ASKED = "password_reset_asked", Sentence("was asked for a new password by e-mail")
     PASSKEY_ADDED = "passkey_added", Sentence("added a passkey")
     PASSKEY_REMOVED = "passkey_removed", Sentence("removed a passkey")
+    SIGNING_KEY_ENROLLED = "signing_key_enrolled", Sentence("let a passkey sign decisions")
+    SIGNING_KEY_ENDED = "signing_key_ended", Sentence("ended a key that signs decisions")
     AUTHENTICATOR_ADDED = "authenticator_added", Sentence("added an authenticator app")
     AUTHENTICATOR_REMOVED = "authenticator_removed", Sentence("removed the authenticator app")
     RECOVERY_CODES_MADE = "recovery_codes_made", Sentence("made new recovery codes")

@@ -65,6 +65,12 @@ class Tenant(models.Model):
         db_default="UTC",
         help_text="In which days and months of budgets begin.",
     )
+    signing_key_hours = models.PositiveSmallIntegerField(
+        default=24,
+        db_default=24,
+        help_text="So many hours after a passkey was let sign decisions it may do so. Its person "
+        "is told at once.",
+    )
     fast_approvals = models.PositiveSmallIntegerField(
         default=5,
         db_default=5,

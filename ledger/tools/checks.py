@@ -12,6 +12,7 @@ from django.db import DatabaseError
 
 from ledger import contracts, seals
 from ledger.contracts import (
+    CLICK,
     LONGEST_CALL,
     LONGEST_RETENTION,
     ConsequenceLevel,
@@ -234,6 +235,12 @@ def _limits(contract: Contract) -> Iterator[Rule]:
         "E011",
         "it is web_only, but its required_approver may be an agent, which cannot use the desk.",
         "Set required_approver='HUMAN', or leave out web_only.",
+    )
+    yield (
+        contract.strength != CLICK and contract.required_approver != RequiredApprover.HUMAN,
+        "E026",
+        "its strength asks people for more than a click, but an agent may sign it off, or nobody.",
+        "Set required_approver='HUMAN', or leave out strength.",
     )
     required = contract.required_policy
     yield (

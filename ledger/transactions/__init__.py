@@ -40,10 +40,12 @@ from ledger.transactions.sign_offs import (
 )
 from ledger.transactions.votes import (
     DECISIONS,
+    asked_by,
     may_be_replaced,
     seats_open_to,
     standing_approval,
     standing_decisions,
+    terms_of_vote_faults,
     undo_until,
 )
 
@@ -61,6 +63,7 @@ __all__ = [
     "OutcomeKind",
     "as_of",
     "as_prepared",
+    "asked_by",
     "chain_faults",
     "charge_faults",
     "described_settlement",
@@ -80,6 +83,7 @@ __all__ = [
     "standing_approval",
     "standing_decisions",
     "terms_faults",
+    "terms_of_vote_faults",
     "undo_until",
     "why_not_to_act",
 ]

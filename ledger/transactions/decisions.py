@@ -29,6 +29,7 @@ from ledger.foundation.postgres import of_each
 from ledger.models import REFUSALS, Decision, Ending, Transaction, Verdict
 from ledger.principals import POLICY, WORKER, Principal, Surface
 from ledger.seals import Link
+from ledger.sign_off import passkeys
 from ledger.sign_off.rules import are_filled, open_seats, terms_from
 from ledger.states import Move, Reasons, State
 from ledger.tools import is_for_agent
@@ -38,6 +39,7 @@ from ledger.transactions.eligibility import (
     REASON_IS_MISSING,
     Ballot,
     Vote,
+    check_assertion,
     check_fills_a_seat,
     check_fits_terms,
     check_is_no_keeper,
@@ -214,6 +216,9 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
         terms = votes.asked_by(case.links)
         check_fits_terms(row, vote, terms)
         details |= {**case.seals_of_approval(typed=vote.typed), **vote.in_advance}
+        if vote.assertion is not None:
+            details[passkeys.ASSERTION] = passkeys.checked(vote.assertion)
+            check_assertion(case, vote.by, details)
         if vote.by == POLICY:
             is_enough = True
         else:

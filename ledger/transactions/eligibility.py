@@ -7,16 +7,17 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NotRequired, TypedDict
 
-from ledger import seals
+from ledger import events, seals
 from ledger.agents import Citation
 from ledger.errors import InvalidRequest, NotAllowed, NotPossible, Sentence
 from ledger.models import Transaction, Verdict
 from ledger.principals import Principal, Surface
 from ledger.seals import Link
+from ledger.sign_off import passkeys
 from ledger.sign_off.revisions import makers_in
 from ledger.sign_off.rules import Strength, Terms, filled_seats
 from ledger.transactions import sign_offs, votes
-from ledger.transactions.cases import check_evidence, check_is_not_stopped
+from ledger.transactions.cases import Case, check_evidence, check_is_not_stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,7 @@ class Ballot:
     seconds_shown: float | None = None
     undo_seconds: int = 0
     typed: bool = False
+    assertion: Mapping[str, str] | None = None  # signed with a passkey, as ``MEMBERS`` says
     together: int = 1  # how many were approved by one click, this one included
     # Members of the event of one that was given in advance: by which grant, and what it charged.
     in_advance: Mapping[str, Any] = field(default_factory=dict)
@@ -47,6 +49,7 @@ class Vote(TypedDict):
     policy: NotRequired[Citation | None]  # of a supervising agent; sealed with the decision
     seconds_shown: NotRequired[float | None]  # how long a person had it before them; sealed, too
     typed: NotRequired[bool]  # a person typed the amount, or the name, of what is approved
+    assertion: NotRequired[Mapping[str, str] | None]
     together: NotRequired[int]
     in_advance: NotRequired[Mapping[str, Any]]
     undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
@@ -149,6 +152,20 @@ def check_fills_a_seat(
     return voters
 
 
+def check_assertion(case: Case, by: Principal, says: Mapping[str, Any]) -> None:
+    """Raises ``NotAllowed`` for a vote, whose event says this, that its voter's key did not sign.
+
+    Until the vote is committed none of the voter's keys ends.
+    """
+    events.lock_chain(str(by))
+    keys = passkeys.keys_of(str(by))
+    for fault in votes.assertion_faults(str(by), says, case.at, case.links, keys):
+        raise NotAllowed(
+            Sentence("Your signature does not count: {fault}", fault=fault),
+            hint=Sentence("Nothing was decided. Look at it again, and sign once more."),
+        )
+
+
 def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:
     """Raises ``NotAllowed, InvalidRequest`` for an approval that is not as the terms ask."""
     if terms.is_denied:
@@ -170,7 +187,12 @@ def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:
             Sentence("The rules ask for a note: say why you approve it."),
             hint=Sentence("Nothing was decided."),
         )
-    if terms.strength == Strength.TYPED and not vote.typed:
+    if terms.strength == Strength.PASSKEY and not (vote.assertion or vote.in_advance):
+        raise NotAllowed(
+            Sentence("It is signed with a passkey."),
+            hint=Sentence("Nothing was decided. Open it on the desk, and sign there."),
+        )
+    if terms.strength == Strength.TYPED and not (vote.typed or vote.assertion):
         raise InvalidRequest(
             Sentence("The rules ask to type the amount, or the name, of {tool}.", tool=row.tool),
             hint=Sentence("Nothing was decided."),

@@ -12,7 +12,8 @@ from ledger.contracts import RequiredApprover
 from ledger.models import Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind, Surface
 from ledger.seals import Link
-from ledger.sign_off.revisions import REVISED, makers_in
+from ledger.sign_off import passkeys
+from ledger.sign_off.revisions import REVISED, makers_in, number_in
 from ledger.sign_off.rules import (
     APPROVERS,
     Strength,
@@ -253,5 +254,46 @@ def terms_of_vote_faults(link: Link, terms: Terms) -> Iterator[str]:
         yield f"the approval of {link.principal} has no note."
     if terms.one_by_one and link.says.get("together", 1) != 1:
         yield f"the approval of {link.principal} was given together with others."
+    if passkeys.ASSERTION in link.says or is_signed_in_advance(link):
+        return
+    if terms.strength == Strength.PASSKEY:
+        yield f"the approval of {link.principal} was not signed with a passkey."
     if terms.strength == Strength.TYPED and link.says.get("typed") is not True:
         yield f"the approval of {link.principal} was not typed."
+
+
+def is_signed_in_advance(link: Link) -> bool:
+    """True if its grant was given with a passkey."""
+    return link.via == Surface.GRANT and link.says.get("signed_in_advance") is True
+
+
+def assertion_faults(
+    principal: str,
+    says: Mapping[str, Any],
+    at: datetime,
+    before: Sequence[Link],
+    keys: passkeys.Keys,
+) -> Iterator[str]:
+    """Check that a key of this principal signed the decision whose event says this, once, on what
+    the transaction was after the events ``before``. ``keys`` are those that it had then.
+    """
+    assertion = says[passkeys.ASSERTION]
+    signed = assertion if isinstance(assertion, Mapping) else {}
+    key = keys.get(str(signed.get("credential")))
+    if key is None or not key.may_sign_at(int(seals.as_text(at))):
+        yield "it is signed with no key with which its maker could sign then."
+        return
+    earlier = [link.says.get(passkeys.ASSERTION) for link in before]
+    nonce = str(signed.get("nonce"))
+    if nonce in [each.get("nonce") for each in earlier if isinstance(each, Mapping)]:
+        yield "what was signed counted before."
+    statement = passkeys.statement_of_vote(
+        before[0].tenant,
+        str(before[0].subject),
+        number_in(before),
+        str(says.get("intent_digest")),
+        asked_by(before).as_json(),
+        nonce,
+        str(says.get("verdict")),
+    )
+    yield from passkeys.assertion_faults(assertion, statement, key)

@@ -6,7 +6,7 @@ import { word } from "./words.js";
 const $ = (selector, root = document) => root.querySelector(selector);
 const openDialog = () => $("#item dialog[open]");
 
-// --- the typed confirmation: the rule of approvals/desk/confirmations.py ------------------------
+// --- the typed confirmation: the rule of approvals/desk/strength/confirmations.py ---------------
 
 const SEPARATORS = { "٫": ".", "٬": ",", "'": ",", "’": "," };
 const GROUPED = /^(?:\d{1,3}([.,])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d\d)+,\d{3})$/;

@@ -8,7 +8,8 @@ import pytest
 from babel.numbers import format_currency, format_decimal
 from django.utils import translation
 
-from approvals.desk import confirmations, policies
+from approvals.desk import policies
+from approvals.desk.strength import confirmations
 
 LOCALES = ("en_US", "en_GB", "en_IN", "de_DE", "de_CH", "fr_FR", "it_CH", "sv_SE", "ja_JP", "ar_EG")
 

@@ -9,7 +9,8 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone, translation
 
-from approvals.desk import confirmations, policies
+from approvals.desk import policies
+from approvals.desk.strength import confirmations
 from approvals.http.preferences import formats_of
 from approvals.insight import charts
 from approvals.models import Preferences

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from approvals.desk import confirmations
+from approvals.desk.strength import confirmations
 from approvals.http.preferences import formats_of
 from approvals.presentation import amounts
 from approvals.web.account.account import FORMATS

@@ -39,7 +39,7 @@ def is_confirmed(page: Page, typed: str, spellings: dict[str, object]) -> bool:
 def test_the_dialog_takes_the_spellings_of_an_amount_that_the_server_takes(desk_of, ask):
     from decimal import Decimal
 
-    from approvals.desk.confirmations import is_amount
+    from approvals.desk.strength.confirmations import is_amount
 
     alice = desk_of("alice")
 

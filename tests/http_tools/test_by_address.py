@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from approvals.desk import decisions
-from approvals.desk.confirmations import confirmation_word
+from approvals.desk.strength import confirmation_word
 from approvals.models import Membership, Role
 from ledger import execution
 from ledger.models import ChangeRequest, RegisteredTool, Tenant, Transaction

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from approvals import metrics
 from approvals.desk import decisions
-from approvals.desk.confirmations import confirmation_word
+from approvals.desk.strength import confirmation_word
 from ledger import execution
 from ledger.errors import LedgerError, NotPossible, Paused
 from ledger.events import brakes

@@ -14,7 +14,7 @@ from django.db.transaction import atomic
 from django.utils import timezone
 from django.utils.translation import gettext as _, ngettext, pgettext
 
-from approvals.desk import confirmations, decisions, policies, seats
+from approvals.desk import decisions, policies, seats, strength
 from approvals.desk.policies import YES, May
 from approvals.http.middleware import Roles, roles_of
 from approvals.models import Role
@@ -99,7 +99,7 @@ def allow(
             may = may_allow(row, str(by), roles, timezone.now())
             keepers = policies.barred_keepers_of(row)
             require_another_person(user, keepers, _("{name} keeps the agent that proposed it."))
-            if types and not confirmations.is_confirmed(typed, row):
+            if types and not strength.is_confirmed(typed, row):
                 raise InvalidRequest(decisions.why_to_type(row))
         if not may:
             raise NotAllowed(may.why_not)

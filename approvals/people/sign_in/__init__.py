@@ -18,15 +18,20 @@ from approvals.people.sign_in.links import (
     use_link,
 )
 from approvals.people.sign_in.passkeys import (
+    answered_with,
     begin_registering_passkey,
     begin_using_passkey,
     delete_passkey,
+    key_of,
+    note_use,
+    options_to_sign,
     passkeys_of,
     person_with_passkey,
     register_passkey,
 )
 
 __all__ = [
+    "answered_with",
     "begin_registering_passkey",
     "begin_using_passkey",
     "delete_passkey",
@@ -36,7 +41,10 @@ __all__ = [
     "find_link",
     "first_start_link",
     "has_way_in",
+    "key_of",
     "new_link",
+    "note_use",
+    "options_to_sign",
     "passkeys_of",
     "person_with_passkey",
     "register_passkey",

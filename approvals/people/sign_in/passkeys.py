@@ -6,6 +6,7 @@ once. A browser's answer counts for the address of this installation only.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,11 +16,16 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.utils.translation import gettext as _
+from fido2 import cbor
 from fido2.server import Fido2Server
+from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import (
     AttestedCredentialData,
     AuthenticationResponse,
+    AuthenticatorData,
+    PublicKeyCredentialDescriptor,
     PublicKeyCredentialRpEntity,
+    PublicKeyCredentialType,
     PublicKeyCredentialUserEntity,
     RegistrationResponse,
     ResidentKeyRequirement,
@@ -33,6 +39,7 @@ from approvals.people.sign_in import second_steps
 from ledger.api.http import parse_json
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
+from ledger.sign_off.passkeys import SigningKey
 
 LONGEST_NAME = 60
 MOST = 20  # of one person
@@ -75,8 +82,13 @@ def register_passkey(person: User, state: State, answer: str, name: str) -> list
     with atomic():
         User.objects.select_for_update().get(pk=person.pk)
         name = name.strip()[:LONGEST_NAME] or "Passkey"
-        Passkey.objects.create(user=person, name=name, credential=bytes(made.credential_data))
-        record_own(person, ChangeKind.PASSKEY_ADDED, passkey=name)
+        row = Passkey.objects.create(
+            user=person,
+            name=name,
+            credential=bytes(made.credential_data),
+            sign_count=made.counter,
+        )
+        record_own(person, ChangeKind.PASSKEY_ADDED, passkey=name, key=key_of(row).as_json())
         return second_steps.codes_for_first(person)
 
 
@@ -88,9 +100,24 @@ def delete_passkey(person: User, passkey_id: int) -> bool:
         if row is None:
             return False
         row.delete()
-        record_own(person, ChangeKind.PASSKEY_REMOVED, passkey=row.name)
+        credential = key_of(row).credential
+        record_own(
+            person, ChangeKind.PASSKEY_REMOVED, passkey=row.name, key={"credential": credential}
+        )
         second_steps.drop_useless_codes(person)
     return True
+
+
+def key_of(passkey: Passkey) -> SigningKey:
+    """The public half of a passkey, and the address of this installation, where it was made."""
+    made = AttestedCredentialData(bytes(passkey.credential))
+    ours = urlsplit(settings.PUBLIC_URL)
+    return SigningKey(
+        credential=websafe_encode(made.credential_id),
+        public_key=websafe_encode(cbor.encode(dict(made.public_key))),
+        rp_id=str(server().rp.id),
+        origin=f"{ours.scheme}://{ours.netloc}",
+    )
 
 
 def passkeys_of(person: User) -> QuerySet[Passkey]:
@@ -113,11 +140,59 @@ def person_with_passkey(state: State, answer: str) -> User | None:
         person = _named(response.response.user_handle)
         if person is None:
             return None
-        used = server().authenticate_complete(state, _credentials(person), response)
+        server().authenticate_complete(state, _credentials(person), response)
+        note_use(person, answered_with(answer))
     except (NotPossible, ValueError, TypeError, KeyError):
         return None
-    passkeys_of(person).filter(credential=bytes(used)).update(last_used_at=Now())
     return person
+
+
+def options_to_sign(credentials: Collection[str], challenge: bytes) -> dict[str, Any]:
+    """Options for the browser that signs this challenge with one of these passkeys."""
+    known = [
+        PublicKeyCredentialDescriptor(
+            type=PublicKeyCredentialType.PUBLIC_KEY, id=websafe_decode(each)
+        )
+        for each in credentials
+    ]
+    options, _state = server().authenticate_begin(
+        known, UserVerificationRequirement.REQUIRED, challenge
+    )
+    return dict(options)
+
+
+def answered_with(answer: str) -> dict[str, str]:
+    """Credential, authenticator data, client data and signature of a browser's answer, each in
+    base64url. Raises ``NotPossible``.
+    """
+    try:
+        answered = AuthenticationResponse.from_dict(_content(answer))
+    except (ValueError, TypeError, KeyError) as failure:
+        raise NotPossible(_("The browser's answer cannot be read.")) from failure
+    return {
+        "credential": websafe_encode(answered.raw_id),
+        "authenticator_data": websafe_encode(answered.response.authenticator_data),
+        "client_data": websafe_encode(answered.response.client_data),
+        "signature": websafe_encode(answered.response.signature),
+    }
+
+
+def note_use(person: User, assertion: Mapping[str, str]) -> None:
+    """Note that a passkey was used. Raises ``NotPossible`` if its counter went back, as that of a
+    copy does (https://www.w3.org/TR/webauthn-3/#sctn-sign-counter), or the person has it no more.
+    """
+    used = AuthenticatorData(websafe_decode(assertion["authenticator_data"])).counter
+    wanted = websafe_decode(assertion["credential"])
+    with atomic():
+        for row in passkeys_of(person).select_for_update():
+            if AttestedCredentialData(bytes(row.credential)).credential_id == wanted:
+                if used <= row.sign_count and (used, row.sign_count) != (0, 0):
+                    raise NotPossible(
+                        _("The counter of this passkey went back: there may be a copy of it.")
+                    )
+                Passkey.objects.filter(pk=row.pk).update(last_used_at=Now(), sign_count=used)
+                return
+    raise NotPossible(_("This passkey is not yours, or was removed."))
 
 
 def _content(answer: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from babel.numbers import get_currency_precision
 from django.contrib.auth.decorators import login_required
 from django.db.models import Prefetch
 from django.forms import Form
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -68,7 +68,7 @@ from approvals.web.requests import (
     viewer_of,
     wants_fragment,
 )
-from ledger.errors import LedgerError, NotFound
+from ledger.errors import InvalidRequest, LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
 from ledger.reporting.usage import usual_of
@@ -80,7 +80,7 @@ WANTED: dict[Callable[..., Transaction], str] = {
     decisions.reject: EventKind.REJECTED,
     decisions.send_back: EventKind.SENT_BACK,
 }
-APPROVAL = ("digest", "typed", "shown", "opened", "reason")
+APPROVAL = ("digest", "typed", "shown", "opened", "reason", "credential", "nonce")
 WHOLE = "whole"  # in the query: show everything, nothing folded
 
 
@@ -96,6 +96,23 @@ def approve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     """Record the approval and respond with the item as it is afterwards."""
     form = ApproveForm(request.POST)
     return _decide(request, transaction_id, form, decisions.approve, *APPROVAL)
+
+
+@login_required
+@require_POST
+def sign(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
+    """What the browser has a passkey sign, so that it can be approved."""
+    form = ApproveForm(request.POST)
+    try:
+        if not form.is_valid():
+            raise InvalidRequest(str(next(iter(form.errors.values()))[0]))
+        shown = {name: form.cleaned_data[name] for name in ("shown", "opened")}
+        options = decisions.sign(request.user, transaction_id, **shown)  # type: ignore[arg-type]
+    except NotFound:
+        raise Http404 from None
+    except LedgerError as refusal:
+        return JsonResponse({"problem": refusal_in_words(refusal)}, status=refusal.status)
+    return JsonResponse(options)
 
 
 @login_required

@@ -64,6 +64,8 @@ def asked_in_words(terms: Terms) -> Sentence:
     parts = [Sentence("signed by {who}", who=who_signs_in_time(terms))]
     if terms.strength == Strength.TYPED:
         parts.append(Sentence("with the amount typed"))
+    if terms.strength == Strength.PASSKEY:
+        parts.append(Sentence("with a passkey"))
     if terms.needs_note:
         parts.append(Sentence("with a note"))
     if terms.one_by_one:

@@ -18,7 +18,7 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from ledger import seals
-from ledger.contracts import Contract
+from ledger.contracts import CLICK, Contract
 from ledger.errors import NotAllowed, NotFound, NotPossible, Sentence
 from ledger.events import ChangeKind, chain_of, four_eyes, record_change
 from ledger.models import IN_WORK, ChangeRequest, Event, RuleSet, RuleSetState, Tenant
@@ -47,11 +47,12 @@ OVERTAKEN = Sentence("Somebody has changed the rules meanwhile: look at them as 
 
 
 def judge(tenant: str, number: int, facts: Facts, contract: Contract) -> Judgement | None:
-    """The terms of a proposal by the tenant's rules of this number; ``None`` without rules.
+    """The terms of a proposal by the tenant's rules of this number; ``None`` where neither these
+    nor the contract say more than its columns.
 
     Rules that cannot be read let nothing pass: the contract's own terms hold, and it is logged.
     """
-    if not number:
+    if not number and contract.strength == CLICK:
         return None
     return judged_by(tenant, number, facts, base_of_contract(contract))
 
@@ -97,6 +98,8 @@ def rules_of(tenant: str, number: int) -> Rules:
 
     Raises ``RulesRefused`` if they cannot be read.
     """
+    if not number:
+        return read(0, [])
     events = Event.objects.filter(
         subject=chain_of(f"rules:{tenant}"), kind=ChangeKind.RULES_ACTIVATED
     )

@@ -7,7 +7,7 @@ and idempotent, so the order of rules does not matter.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -25,6 +25,7 @@ class Strength(StrEnum):
 
     CLICK = "click"
     TYPED = "typed"
+    PASSKEY = "passkey"  # signed with a key of the person
 
 
 STRENGTHS = list(Strength)
@@ -149,10 +150,13 @@ class Base:
     floor: Terms
 
 
-def base_of(required_approver: str, quorum: int, *, desk_only: bool, floor: str) -> Base:
+def base_of(
+    required_approver: str, quorum: int, *, desk_only: bool, floor: str, strength: str = "click"
+) -> Base:
     """The base of a contract, from its fields; an empty ``floor`` is the contract itself."""
-    own = Terms(seats=_seats(required_approver, quorum), desk_only=desk_only)
-    return Base(own, Terms(seats=_seats(floor, 1), desk_only=desk_only) if floor else own)
+    how = Terms(desk_only=desk_only, strength=Strength(strength))
+    own = replace(how, seats=_seats(required_approver, quorum))
+    return Base(own, replace(how, seats=_seats(floor, 1)) if floor else own)
 
 
 def base_of_contract(contract: Contract) -> Base:
@@ -161,6 +165,7 @@ def base_of_contract(contract: Contract) -> Base:
         contract.quorum,
         desk_only=contract.web_only,
         floor=contract.floor,
+        strength=contract.strength,
     )
 
 

@@ -58,7 +58,7 @@ class ContractTerms(Strict):
     added_later: ClassVar[frozenset[str]] = frozenset(
         {
             *("keeper_may_sign", "required_policy", "floor"),
-            *("editable", "plan_max_age_s", "touches"),
+            *("editable", "plan_max_age_s", "touches", "strength"),
         }
     )
 
@@ -80,6 +80,7 @@ class ContractTerms(Strict):
     retention_s: Seconds = 7 * 365 * 86_400
     undo: Annotated[str, Field(max_length=300)] = ""
     web_only: bool = False
+    strength: Literal["click", "typed", "passkey"] = "click"
     remind_s: Seconds | None = None
     subject: str = ""
     compensation: Annotated[str, Field(max_length=300)] = ""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from typing import Any
 
-from ledger.contracts import ConsequenceLevel, Contract, RequiredApprover, RiskLevel
+from ledger.contracts import STRENGTHS, ConsequenceLevel, Contract, RequiredApprover, RiskLevel
 from ledger.tools.manifests import ContractTerms, Manifest
 
 # From soft to strict.
@@ -19,6 +19,7 @@ ORDERS: dict[str, list[str]] = {
     "risk_level": list(RiskLevel),
     "required_approver": list(RequiredApprover),
     "consequence_level": list(ConsequenceLevel),
+    "strength": list(STRENGTHS),
 }
 # A promise of the owner that the ledger relies on, or a looser way: on is softer than off.
 SOFT_WHEN_ON = frozenset({"retry_safe"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.contracts import CLICK
 from ledger.sign_off import rules
 from ledger.sign_off.rules import Facts, Judgement, agent_in
 from ledger.transactions.prepare.planning import Planned
@@ -10,7 +11,7 @@ from ledger.transactions.prepare.proposals import Request
 
 def judged(request: Request, planned: Planned, rule_set: int) -> Judgement | None:
     """The terms by the rules of this number, now that all facts are known."""
-    if not rule_set:
+    if not rule_set and request.tool.contract.strength == CLICK:
         return None
     facts = facts_known(request, planned)
     return rules.judge(request.tenant, rule_set, facts, request.tool.contract)

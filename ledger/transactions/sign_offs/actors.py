@@ -10,7 +10,7 @@ from ledger.contracts import ConsequenceLevel, RiskLevel
 from ledger.models import REFUSALS, Verdict
 from ledger.principals import WORKER, Principal, Surface
 from ledger.seals import Link
-from ledger.sign_off import revisions
+from ledger.sign_off import passkeys, revisions
 from ledger.sign_off.grants import may_be_granted
 from ledger.states import Outcome, State
 from ledger.transactions import deadlines, votes
@@ -88,6 +88,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         if link.kind in votes.DECISIONS:
             required = votes.required_approver(terms.required_approver, links[:n])
             faults += votes.terms_of_vote_faults(link, terms)
+            faults += _assertion_faults(link, links[:n])
             is_live = revisions.number_in(links[:n]) == revisions.number_in(links)
             seen = row if is_live else None
             decision_faults = [*_decision_faults(link, seen, links[:n], required, deciders)]
@@ -111,6 +112,12 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     yield from renewal_faults(links)
     yield from _settlement_faults(row, links)
     yield from deadlines.deadline_faults(row, links)
+
+
+def _assertion_faults(link: Link, before: Sequence[Link]) -> Iterator[str]:
+    if passkeys.ASSERTION in link.says:
+        keys = passkeys.keys_of(link.principal, link.id)
+        yield from votes.assertion_faults(link.principal, link.says, link.at, before, keys)
 
 
 def lacks_policy(principal: str, says: Mapping[str, Any], first: Mapping[str, Any]) -> bool:

@@ -48,7 +48,7 @@ def _fast_in_a_row(user: User) -> int:
     return Pace.objects.values_list("fast_in_a_row", flat=True).filter(user=user).first() or 0
 
 
-def note(user: User, seconds_shown: float | None, *, was_typed: bool) -> None:
+def note_pace(user: User, seconds_shown: float | None, *, was_typed: bool) -> None:
     """Count an approval at the desk. One that was typed, or took its time, begins anew."""
     if seconds_shown is None and not was_typed:
         return

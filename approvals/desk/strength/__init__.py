@@ -1,0 +1,31 @@
+"""What a person does to approve, beyond a click: type, sign with a passkey, take their time."""
+
+from __future__ import annotations
+
+from approvals.desk.strength.confirmations import (
+    confirmation_word,
+    is_confirmed,
+    names_of_target,
+    seems_confirmed,
+    signs_of,
+    word_for_machines,
+)
+from approvals.desk.strength.pace import must_type, note_pace, undo_offered_until, undo_seconds
+from approvals.desk.strength.signing import begin, may_sign, signed, why_no_key
+
+__all__ = [
+    "begin",
+    "confirmation_word",
+    "is_confirmed",
+    "may_sign",
+    "must_type",
+    "names_of_target",
+    "note_pace",
+    "seems_confirmed",
+    "signed",
+    "signs_of",
+    "undo_offered_until",
+    "undo_seconds",
+    "why_no_key",
+    "word_for_machines",
+]

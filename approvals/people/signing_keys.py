@@ -1,0 +1,161 @@
+"""Keys with which a person signs decisions: passkeys of theirs that were enrolled for it.
+
+Who has a key enrols another one with it. The first one takes two operators. Either way its person
+is told, and it signs once the longest waiting time of their tenants is over. The events of the
+account say which keys there are; a passkey that is gone does not sign any more.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db.models import Max
+from django.db.transaction import atomic
+from django.utils.translation import gettext as _
+
+from approvals.models import Membership, Passkey
+from approvals.people.account_log import record_change
+from approvals.people.principals import name_of, principal_of
+from approvals.people.sign_in import (
+    answered_with,
+    key_of,
+    note_use,
+    options_to_sign,
+    passkeys_of,
+)
+from ledger import seals
+from ledger.errors import NotAllowed, NotFound, NotPossible
+from ledger.events import ChangeKind, lock_chain
+from ledger.foundation.postgres import database_now
+from ledger.models import Tenant
+from ledger.principals import Principal, Surface
+from ledger.sign_off.passkeys import (
+    ASSERTION,
+    KEY,
+    WAITS,
+    Keys,
+    SigningKey,
+    challenge_of,
+    keys_of,
+    statement_of_enrolment,
+)
+
+State = Mapping[str, Any]
+
+
+def enrolled(person: User) -> Keys:
+    """All keys that the person ever had, by credential."""
+    return keys_of(str(principal_of(person)))
+
+
+def that_sign(person: User) -> list[SigningKey]:
+    """The keys with which the person can sign now."""
+    now = int(seals.as_text(database_now()))
+    return [key for key in enrolled(person).values() if key.may_sign_at(now)]
+
+
+def begin_enrolling(person: User, passkey_id: int) -> tuple[dict[str, Any], State]:
+    """Options for the browser to sign with a key of the person that this passkey may sign as well,
+    and the state that ``enrol`` takes. Raises ``NotFound, NotAllowed``.
+    """
+    key, own = key_of(_passkey(person, passkey_id)), that_sign(person)
+    if not own:
+        raise NotAllowed(
+            _("You have no key yet that signs decisions."),
+            hint=_("Ask an operator: two of them let a first passkey sign."),
+        )
+    nonce = secrets.token_urlsafe(24)
+    statement = statement_of_enrolment(str(principal_of(person)), key, nonce)
+    return begin_signing(own, statement), {"passkey": passkey_id, "nonce": nonce}
+
+
+def enrol(person: User, state: State, answer: str) -> SigningKey:
+    """Let a passkey sign decisions, as a key of the person signed. Raises ``NotFound,
+    NotAllowed, NotPossible``.
+    """
+    with atomic():
+        key = key_of(_passkey(person, int(state["passkey"])))
+        assertion = assertion_from(person, answer, str(state["nonce"]))
+        return _enrol(person, key, principal_of(person), Surface.WEB, {ASSERTION: assertion})
+
+
+def check_is_ready(person: User, passkey_id: int) -> dict[str, Any]:
+    """What operators ask for, of a passkey that does not sign yet. Raises ``NotFound``."""
+    key = key_of(_passkey(person, passkey_id))
+    if key.credential in enrolled(person):
+        raise NotPossible(_("This passkey signs decisions already, or did once: add another."))
+    return {KEY: key.as_json()}
+
+
+def enrol_for(person: User, after: Mapping[str, Any], by: Principal, via: Surface) -> None:
+    """Enrol what two operators said. Raises ``NotPossible`` if its passkey is gone."""
+    wanted = {name: text for name, text in after.items() if name != KEY}
+    key = SigningKey(**after[KEY])
+    if key.credential not in {key_of(row).credential for row in passkeys_of(person)}:
+        raise NotPossible(_("The passkey was removed meanwhile. Nothing was changed."))
+    _enrol(person, key, by, via, wanted)
+
+
+def end_keys(
+    person: User, *, by: Principal, via: Surface, only: Iterable[str] | None = None
+) -> None:
+    """Nothing is signed any more with these keys, or with any of the person.
+
+    They end also with their passkey, and with every reset of how the person signs in.
+    """
+    with atomic():
+        lock_chain(str(principal_of(person)))
+        for credential, key in enrolled(person).items():
+            if not key.ended_at and (only is None or credential in only):
+                details: dict[str, Any] = {KEY: {"credential": credential}}
+                record_change(person, ChangeKind.SIGNING_KEY_ENDED, by=by, via=via, **details)
+
+
+def begin_signing(keys: Iterable[SigningKey], statement: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for the browser that signs the statement with one of these keys."""
+    return options_to_sign([key.credential for key in keys], challenge_of(statement))
+
+
+def assertion_from(person: User, answer: str, nonce: str) -> dict[str, str]:
+    """What the browser answered, as events keep it; the use of the key is noted.
+
+    Raises ``NotPossible`` for what cannot be read, and for a key whose counter went back.
+    """
+    assertion = answered_with(answer)
+    note_use(person, assertion)
+    return {**assertion, "nonce": nonce}
+
+
+def _enrol(
+    person: User, key: SigningKey, by: Principal, via: Surface, how: Mapping[str, Any]
+) -> SigningKey:
+    """The waiting time begins now. The fold of the account's events decides if it counts."""
+    lock_chain(str(principal_of(person)))
+    waits_s = int(waiting_time_of(person).total_seconds())
+    details = {KEY: key.as_json(), WAITS: waits_s, **how}
+    record_change(person, ChangeKind.SIGNING_KEY_ENROLLED, by=by, via=via, **details)
+    if key.credential not in enrolled(person):
+        raise NotPossible(
+            _("The signature does not fit, or the passkey signs already. Nothing was changed.")
+        )
+    return enrolled(person)[key.credential]
+
+
+def waiting_time_of(person: User) -> timedelta:
+    """The longest that the tenants of the person ask for."""
+    tenants = Tenant.objects.filter(
+        slug__in=Membership.objects.filter(user=person).values("tenant")
+    )
+    hours: int | None = tenants.aggregate(most=Max("signing_key_hours"))["most"]
+    return timedelta(hours=hours or 0)
+
+
+def _passkey(person: User, passkey_id: int) -> Passkey:
+    row = passkeys_of(person).filter(pk=passkey_id).first()
+    if row is None:
+        raise NotFound(_("{name} has no such passkey.").format(name=name_of(person)))
+    return row

@@ -1,0 +1,49 @@
+"""What people sign with their passkeys: keys, and assertions over what was decided."""
+
+from __future__ import annotations
+
+from ledger.sign_off.passkeys.assertions import (
+    ASSERTION,
+    MEMBERS,
+    SigningKey,
+    assertion_faults,
+    challenge_of,
+    checked,
+    counter_of,
+    encoded,
+    statement_of_vote,
+)
+from ledger.sign_off.passkeys.signing_keys import (
+    ENDED,
+    ENROLLED,
+    KEY,
+    WAITS,
+    Keys,
+    KeysOf,
+    enrolment_faults,
+    folded,
+    keys_of,
+    statement_of_enrolment,
+)
+
+__all__ = [
+    "ASSERTION",
+    "ENDED",
+    "ENROLLED",
+    "KEY",
+    "WAITS",
+    "MEMBERS",
+    "Keys",
+    "KeysOf",
+    "SigningKey",
+    "assertion_faults",
+    "challenge_of",
+    "checked",
+    "counter_of",
+    "encoded",
+    "enrolment_faults",
+    "folded",
+    "keys_of",
+    "statement_of_enrolment",
+    "statement_of_vote",
+]

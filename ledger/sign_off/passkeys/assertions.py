@@ -1,0 +1,137 @@
+"""Assertions: what a person's passkey signed, and every check of it. Pure.
+
+An authenticator signs its own data and the SHA-256 of the browser's (https://www.w3.org/TR/webauthn-3/
+sections 6.5 and 7.2). The browser's has a challenge: here the SHA-256 of a statement that says what
+the person agrees to, in canonical JSON (RFC 8785).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.exceptions import InvalidSignature
+from fido2 import cbor
+from fido2.cose import CoseKey, UnsupportedKey
+from fido2.utils import websafe_decode, websafe_encode
+from fido2.webauthn import AuthenticatorData, CollectedClientData
+
+from ledger import seals
+from ledger.errors import InvalidRequest
+
+# In the details of an event: what its principal signed.
+ASSERTION = "assertion"
+# Each is text in base64url, without padding; ``nonce`` is part of the statement.
+MEMBERS = frozenset({"credential", "authenticator_data", "client_data", "signature", "nonce"})
+LONGEST = 4_000  # characters of a member
+
+
+@dataclass(frozen=True, slots=True)
+class SigningKey:
+    """The public half of a passkey with which a person signs, as the account's events have it.
+
+    ``signs_from`` and ``ended_at`` are microseconds since 1970; 0: it has not ended. ``origin`` is
+    the address of the installation where it was made, ``rp_id`` its host.
+    """
+
+    credential: str
+    public_key: str  # COSE (RFC 9052), in base64url
+    rp_id: str
+    origin: str
+    signs_from: int = 0
+    ended_at: int = 0
+
+    def as_json(self) -> dict[str, str]:
+        return {
+            "credential": self.credential,
+            "public_key": self.public_key,
+            "rp_id": self.rp_id,
+            "origin": self.origin,
+        }
+
+    @property
+    def fingerprint(self) -> str:
+        """What people compare: the first 16 digits of the SHA-256 of the public key."""
+        return hashlib.sha256(websafe_decode(self.public_key)).hexdigest()[:16]
+
+    def may_sign_at(self, at: int) -> bool:
+        return self.signs_from <= at and not 0 < self.ended_at <= at
+
+
+def statement_of_vote(
+    tenant: str,
+    transaction: str,
+    revision: int,
+    digest: str,
+    terms: Mapping[str, Any],
+    nonce: str,
+    verdict: str = "approve",
+) -> dict[str, Any]:
+    """What a person signs who decides on a transaction, on the ``terms`` that it has then."""
+    return {
+        "tenant": tenant,
+        "transaction": transaction,
+        "revision": revision,
+        "intent_digest": digest,
+        "verdict": verdict,
+        "terms": dict(terms),
+        "nonce": nonce,
+    }
+
+
+def challenge_of(statement: Mapping[str, Any]) -> bytes:
+    return hashlib.sha256(seals.canonical(dict(statement))).digest()
+
+
+def encoded(raw: bytes) -> str:
+    """In base64url, without padding."""
+    return websafe_encode(raw)
+
+
+def checked(assertion: Any) -> dict[str, str]:
+    """The assertion, if it has the members of one. Raises ``InvalidRequest``."""
+    if not isinstance(assertion, Mapping) or assertion.keys() != MEMBERS:
+        raise InvalidRequest(f"An assertion has the members {', '.join(sorted(MEMBERS))}.")
+    if not all(isinstance(each, str) and len(each) <= LONGEST for each in assertion.values()):
+        raise InvalidRequest("A member of the assertion is no text, or too long.")
+    return dict(assertion)
+
+
+def assertion_faults(
+    assertion: Any, statement: Mapping[str, Any], key: SigningKey
+) -> Iterator[str]:
+    """Check that the key signed the statement, and that its authenticator verified the person."""
+    try:
+        signed = checked(assertion)
+        raw = {name: websafe_decode(signed[name]) for name in MEMBERS - {"nonce"}}
+        of_browser = CollectedClientData(raw["client_data"])
+        of_key = AuthenticatorData(raw["authenticator_data"])
+        public_key = CoseKey.parse(cbor.decode(websafe_decode(key.public_key)))  # type: ignore[arg-type]
+        if isinstance(public_key, UnsupportedKey):
+            raise ValueError("algorithm")
+    except (InvalidRequest, ValueError, TypeError, KeyError, AttributeError):
+        yield "its assertion cannot be read."
+        return
+    if signed["credential"] != key.credential:
+        yield "its assertion names another key."
+    if of_browser.type != CollectedClientData.TYPE.GET or of_browser.cross_origin is not False:
+        yield "its assertion was made for something else than signing here."
+    if of_browser.origin != key.origin:
+        yield "its assertion was made at another address."
+    if of_browser.challenge != challenge_of(statement):
+        yield "its assertion is of something else."
+    if of_key.rp_id_hash != hashlib.sha256(key.rp_id.encode()).digest():
+        yield "its assertion was made for another installation."
+    if not (of_key.is_user_present() and of_key.is_user_verified()):
+        yield "its assertion does not say that the key verified its person."
+    try:
+        public_key.verify(bytes(of_key) + of_browser.hash, raw["signature"])
+    except (InvalidSignature, ValueError):
+        yield "its signature is not of this key."
+
+
+def counter_of(assertion: Mapping[str, str]) -> int:
+    """The signature counter of the authenticator; 0 where it has none. The assertion was checked"""
+    return AuthenticatorData(websafe_decode(assertion["authenticator_data"])).counter

@@ -1,0 +1,112 @@
+"""Signing keys of people: folded from the events of their account, which nobody can change.
+
+A key is enrolled by its person, with a key that they have, or by two operators; it signs once a
+waiting time is over, in which its person is told, and until it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ledger import seals
+from ledger.events import ChangeKind, chain_of
+from ledger.models import Event
+from ledger.principals import Principal
+from ledger.seals import Link
+from ledger.sign_off.passkeys.assertions import ASSERTION, SigningKey, assertion_faults
+
+ENROLLED, ENDED = ChangeKind.SIGNING_KEY_ENROLLED, ChangeKind.SIGNING_KEY_ENDED
+# A key ends with its passkey, too, and with all ways in that its person has.
+ENDINGS = (ENDED, ChangeKind.PASSKEY_REMOVED, ChangeKind.ACCESS_RESET)
+KINDS = (ENROLLED, *ENDINGS, ChangeKind.CHANGE_REQUESTED)
+# In the details of these: the key. Its ``credential`` alone where it ends.
+KEY = "key"
+WAITS = "waits_s"  # seconds until a new one may sign
+# By credential, the keys that a principal had before this event.
+Keys = Mapping[str, SigningKey]
+KeysOf = Callable[[str, int], Keys]
+
+
+def keys_of(principal: str, before: int = 0) -> Keys:
+    """The keys of this principal, by its events with an id below ``before``; 0: by all."""
+    rows = Event.objects.filter(subject=chain_of(principal), kind__in=KINDS)
+    if before:
+        rows = rows.filter(pk__lt=before)
+    return folded([Link(*values) for values in rows.order_by("seq").values_list(*Link._fields)])
+
+
+def folded(links: Iterable[Link]) -> Keys:
+    """The keys after these events of an account. One that was not enrolled rightly is none."""
+    keys: dict[str, SigningKey] = {}
+    asked: list[Link] = []
+    for link in links:
+        if link.kind == ENROLLED and not [*enrolment_faults(link, keys, asked)]:
+            key = _key_in(link)
+            assert key is not None
+            keys[key.credential] = key
+        elif link.kind in ENDINGS:
+            ended = keys if link.kind == ChangeKind.ACCESS_RESET else [_credential_in(link)]
+            for credential in [each for each in ended if each in keys]:
+                if not keys[credential].ended_at:
+                    at = int(seals.as_text(link.at))
+                    keys[credential] = replace(keys[credential], ended_at=at)
+        elif link.kind == ChangeKind.CHANGE_REQUESTED:
+            asked.append(link)
+    return keys
+
+
+def enrolment_faults(link: Link, keys: Keys, asked: Iterable[Link]) -> Iterator[str]:
+    """Check that a key of the person signed the new one, or that two operators said the same.
+
+    ``keys`` are those before, ``asked`` the changes of the account that were asked for.
+    """
+    key = _key_in(link)
+    if key is None or key.credential in keys:
+        yield "it enrols no key, or one for the second time."
+        return
+    if ASSERTION in link.says:
+        yield from _faults_of_own(link, key, keys)
+        return
+    by, first = Principal.parse(link.principal), link.says.get("asked_by")
+    same = [
+        each
+        for each in asked
+        if (each.principal, each.says.get("change")) == (first, ENROLLED)
+        and each.says.get(KEY) == key.as_json()
+    ]
+    if not by.is_user or first == link.principal or not same:
+        yield "no two operators enrolled its key."
+
+
+def _faults_of_own(link: Link, key: SigningKey, keys: Keys) -> Iterator[str]:
+    assertion = link.says[ASSERTION]
+    credential = assertion.get("credential") if isinstance(assertion, Mapping) else None
+    own = keys.get(str(credential))
+    if own is None or not own.may_sign_at(int(seals.as_text(link.at))):
+        yield "what enrolled its key was no key of the person then."
+        return
+    if chain_of(link.principal) != link.subject:
+        yield "somebody else than the person enrolled its key with one of theirs."
+    statement = statement_of_enrolment(link.principal, key, str(assertion.get("nonce")))
+    yield from assertion_faults(assertion, statement, own)
+
+
+def statement_of_enrolment(principal: str, key: SigningKey, nonce: str) -> dict[str, Any]:
+    """What a person signs with a key that they have, so that another one may sign."""
+    return {"account": principal, "verdict": "enrol", "key": key.as_json(), "nonce": nonce}
+
+
+def _key_in(link: Link) -> SigningKey | None:
+    try:
+        waits_us = int(link.says[WAITS]) * 1_000_000
+        signs_from = int(seals.as_text(link.at)) + max(0, waits_us)
+        return SigningKey(**link.says[KEY], signs_from=signs_from)
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+def _credential_in(link: Link) -> str:
+    key = link.says.get(KEY)
+    return str(key.get("credential")) if isinstance(key, dict) else ""
