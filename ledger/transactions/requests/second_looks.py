@@ -83,7 +83,7 @@ def look_again(transaction_id: UUID) -> bool:
 
 
 def _told_by(failure: Exception) -> str:
-    """What the failure says to people, if its text is meant for them."""
+    """The text of the failure, if it is meant for people."""
     if isinstance(failure, LedgerError):
         return failure.detail
     return clean(str(failure)) if isinstance(failure, NothingHappened | MayHaveHappened) else ""
