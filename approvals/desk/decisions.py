@@ -60,7 +60,7 @@ def approve(
     check_surface(row, via)
     full_display.check(row, via=via, user=user, proof=shown, has_opened=opened)
     assertion = strength.signed(user, row, credential, nonce) if credential else None
-    types = assertion is None and has_to_type(user, row, via)
+    types = not credential and has_to_type(user, row, via)
     if types and not strength.is_confirmed(typed, row):
         raise InvalidRequest(why_to_type(row), hint=_("Nothing was decided."))
     seconds_shown = full_display.seconds_shown(row, user, shown) if via == DESK else None
@@ -79,7 +79,7 @@ def approve(
             seconds_shown=seconds_shown,
             undo_seconds=strength.undo_seconds(row.tenant) if via == DESK else 0,
         )
-        strength.note_pace(user, seconds_shown, was_typed=types or assertion is not None)
+        strength.note_pace(user, seconds_shown, was_typed=types or bool(credential))
     return approved
 
 

@@ -84,7 +84,10 @@ def enrol(person: User, state: State, answer: str) -> SigningKey:
 
 
 def check_is_ready(person: User, passkey_id: int) -> dict[str, Any]:
-    """What operators ask for, of a passkey that does not sign yet. Raises ``NotFound``."""
+    """The change that operators ask for, of a passkey that does not sign yet.
+
+    Raises ``NotFound, NotPossible``.
+    """
     key = key_of(_passkey(person, passkey_id))
     if key.credential in enrolled(person):
         raise NotPossible(_("This passkey signs decisions already, or did once: add another."))
@@ -121,7 +124,7 @@ def begin_signing(keys: Iterable[SigningKey], statement: Mapping[str, Any]) -> d
 
 
 def assertion_from(person: User, answer: str, nonce: str) -> dict[str, str]:
-    """What the browser answered, as events keep it; the use of the key is noted.
+    """The browser's answer, as events keep it; the use of the key is noted.
 
     Raises ``NotPossible`` for what cannot be read, and for a key whose counter went back.
     """

@@ -15,9 +15,10 @@ from approvals.presentation import full_display
 from ledger.events import four_eyes
 from ledger.models import ChangeRequest, Tenant, Transaction
 from tests.authenticators import Authenticator
+from tests.requests.conftest import edited
 from tests.rules.conftest import activated, olga, otto
 
-__all__ = ["activated", "olga", "otto"]
+__all__ = ["activated", "edited", "olga", "otto"]
 SIGNED = {"when": {"tool": "refund"}, "then": {"verdict": "ask", "strength": "passkey"}}
 
 

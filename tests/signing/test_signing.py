@@ -5,16 +5,11 @@ from __future__ import annotations
 import pytest
 
 from ledger import execution
-from ledger.proof.audit import verification
 from ledger.states import State
 from ledger.transactions import links_of
 from tests.signing.conftest import SIGNED, sign
 
 pytestmark = pytest.mark.django_db
-
-
-def faults():
-    return [str(fault) for fault in verification.verify().faults]
 
 
 def test_a_person_signs_and_a_worker_carries_it_out(

@@ -1,4 +1,4 @@
-"""What a person does to approve, beyond a click: type, sign with a passkey, take their time."""
+"""Approving with more than a click: typing, signing with a passkey, taking one's time."""
 
 from __future__ import annotations
 

@@ -13,10 +13,11 @@ from django.core import signing
 from django.utils.translation import gettext as _
 
 from approvals.desk import seats
-from approvals.people import assertion_from, begin_signing, that_sign
+from approvals.people import assertion_from, begin_signing, principal_of, that_sign
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import Transaction, Verdict
 from ledger.sign_off import passkeys, revisions
+from ledger.states import State
 from ledger.transactions import asked_by
 
 SALT = "approvals.desk.signing"
@@ -36,12 +37,17 @@ def why_no_key() -> str:
     return _("It is signed with a passkey, and you have none yet that signs decisions.")
 
 
-def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[str, str]:
-    """What the browser answered, as the decision keeps it. The ledger checks what was signed.
+def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[str, str] | None:
+    """The browser's answer, as the decision keeps it. The ledger checks what was signed.
 
-    Raises ``InvalidRequest`` for a nonce that was not issued to this person for this, and what
+    ``None`` once it is decided, or this person has approved it: the ledger says so then. Raises
+    ``InvalidRequest`` for a nonce that was not issued to this person for this, and what
     ``assertion_from`` raises.
     """
+    by = str(principal_of(user))
+    has_approved = row.decisions.filter(principal=by).exists()
+    if row.state != State.PREPARED or (has_approved and not seats.may_sign_again(row, by)):
+        return None
     try:
         issued = signing.loads(nonce, salt=SALT, max_age=VALID_S)
     except signing.BadSignature:

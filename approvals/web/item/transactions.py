@@ -101,7 +101,7 @@ def approve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def sign(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
-    """What the browser has a passkey sign, so that it can be approved."""
+    """Have the browser sign an approval with a passkey, which is sent along with it then."""
     form = ApproveForm(request.POST)
     try:
         if not form.is_valid():

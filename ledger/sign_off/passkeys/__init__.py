@@ -1,4 +1,4 @@
-"""What people sign with their passkeys: keys, and assertions over what was decided."""
+"""Signatures of people: their keys, and assertions over what they decided."""
 
 from __future__ import annotations
 

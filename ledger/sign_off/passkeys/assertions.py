@@ -53,7 +53,7 @@ class SigningKey:
 
     @property
     def fingerprint(self) -> str:
-        """What people compare: the first 16 digits of the SHA-256 of the public key."""
+        """For people to compare: the first 16 digits of the SHA-256 of the public key."""
         return hashlib.sha256(websafe_decode(self.public_key)).hexdigest()[:16]
 
     def may_sign_at(self, at: int) -> bool:
@@ -69,7 +69,7 @@ def statement_of_vote(
     nonce: str,
     verdict: str = "approve",
 ) -> dict[str, Any]:
-    """What a person signs who decides on a transaction, on the ``terms`` that it has then."""
+    """The statement of a decision on a transaction, on the ``terms`` that it has then."""
     return {
         "tenant": tenant,
         "transaction": transaction,

@@ -94,7 +94,7 @@ def _faults_of_own(link: Link, key: SigningKey, keys: Keys) -> Iterator[str]:
 
 
 def statement_of_enrolment(principal: str, key: SigningKey, nonce: str) -> dict[str, Any]:
-    """What a person signs with a key that they have, so that another one may sign."""
+    """The statement that a person signs with a key of theirs, so that another one may sign."""
     return {"account": principal, "verdict": "enrol", "key": key.as_json(), "nonce": nonce}
 
 
