@@ -27,7 +27,10 @@ from uuid import UUID, uuid5
 from zoneinfo import ZoneInfo
 
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+from cryptography.hazmat.primitives.hashes import SHA256
 
 Record = dict[str, Any]
 Limits = tuple[str, list[Record]]  # an owner, and its budgets
@@ -1068,7 +1071,7 @@ def vote_faults(
 # --- terms ------------------------------------------------------------------------------------
 
 BUILT_IN = ("approvers", "supervisors")
-STRENGTHS = ("click", "typed")
+STRENGTHS = ("click", "typed", "passkey")
 
 
 def terms_after(events: list[Record]) -> Record:
@@ -1112,8 +1115,17 @@ def fits(vote: Record, terms: Record) -> bool:
     return (
         (not terms.get("desk_only") or vote["via"] in ("web", "grant"))
         and (not terms.get("note") or vote["reason_digest"] != digest(""))
-        and (terms.get("strength") != "typed" or says(vote).get("typed") is True)
+        and (not terms.get("one_by_one") or says(vote).get("together", 1) == 1)
+        and is_as_strong(vote, terms.get("strength", "click"))
     )
+
+
+def is_as_strong(vote: Record, strength: str) -> bool:
+    """What was signed stands for typing; whether the signature is one is judged apart."""
+    details = says(vote)
+    in_advance = vote["via"] == "grant" and details.get("signed_in_advance") is True
+    is_typed = strength == "typed" and details.get("typed") is True
+    return strength == "click" or "assertion" in details or in_advance or is_typed
 
 
 def is_enough(approvals: list[Record], terms: Record, required: str, events: list[Record]) -> bool:
@@ -1198,7 +1210,7 @@ def joined(first: Record, second: Record) -> Record:
         **({"strength": STRENGTHS[max(strengths)]} if max(strengths) else {}),
         **{
             part: True
-            for part in ("desk_only", "note", "deny")
+            for part in ("desk_only", "note", "one_by_one", "deny")
             if first.get(part) or second.get(part)
         },
     }
@@ -1207,7 +1219,7 @@ def joined(first: Record, second: Record) -> Record:
 def parts_of(terms: Record) -> Record:
     return {
         name: terms[name]
-        for name in ("seats", "widen", "strength", "desk_only", "note", "deny")
+        for name in ("seats", "widen", "strength", "desk_only", "note", "one_by_one", "deny")
         if name in terms
     }
 
@@ -1397,7 +1409,8 @@ class RuleSets:
     def terms_faults(self, row: Record, terms: Record) -> Iterator[str]:
         if (row["required_approver"], row["quorum"]) != (required_by(terms), quorum_by(terms)):
             yield "its approvers are not those of its terms."
-        rules = self.rules.get((row["tenant"], terms["set"]))
+        # Without rules the contract alone asks for it.
+        rules = self.rules.get((row["tenant"], terms["set"]), None if terms["set"] else [])
         if row["content_erased_at"] is not None or row["state"] == "refused":
             return
         if terms.get("unreadable"):
@@ -1563,6 +1576,258 @@ class Rights:
         )
 
 
+# --- signatures of people ----------------------------------------------------------------------
+
+ENROLLED = "signing_key_enrolled"
+ENDS_KEYS = {"signing_key_ended", "passkey_removed", "access_reset"}
+KEY_EVENTS = {ENROLLED, *ENDS_KEYS, "change_requested"}
+OF_KEY = {"credential", "public_key", "rp_id", "origin"}
+OF_ASSERTION = {"credential", "authenticator_data", "client_data", "signature", "nonce"}
+LONGEST = 4_000  # characters of a member
+PRESENT, VERIFIED, HAS_MORE = 0x01, 0x04, 0xC0  # flags of an authenticator
+
+
+def from_base64url(text: str) -> bytes:
+    """Without padding, exactly as it must be written."""
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    if base64.urlsafe_b64encode(raw).decode().rstrip("=") != text:
+        raise ValueError(f"{text!r:.80} is no base64url.")
+    return raw
+
+
+def from_cbor(raw: bytes) -> tuple[Any, bytes]:
+    """The first value, and what follows it: of RFC 8949, as much as public keys have."""
+    major, length, rest = raw[0] >> 5, raw[0] & 31, raw[1:]
+    if 24 <= length <= 27:
+        size = 1 << (length - 24)
+        length, rest = int.from_bytes(rest[:size], "big"), rest[size:]
+    elif length > 27:
+        raise ValueError("a length that public keys do not have")
+    if major in (0, 1):
+        return (-1 - length if major else length), rest
+    if major in (2, 3) and length <= len(rest):
+        return (rest[:length] if major == 2 else rest[:length].decode()), rest[length:]
+    if major != 5 or length > 16:
+        raise ValueError("a value that public keys do not have")
+    found = {}
+    for _ in range(length):
+        name, rest = from_cbor(rest)
+        found[name], rest = from_cbor(rest)
+    return found, rest
+
+
+class PublicKey:
+    """A COSE key (RFC 9052) of ES256, EdDSA with Ed25519, or RS256, from base64url."""
+
+    def __init__(self, text: str) -> None:
+        parts, rest = from_cbor(from_base64url(text))
+        kind = parts[1], parts[3], parts.get(-1) if parts[1] != 3 else None
+        self.key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey | Ed25519PublicKey
+        if rest:
+            raise ValueError("more than a key")
+        if kind == (2, -7, 1):
+            x, y = (int.from_bytes(parts[name], "big") for name in (-2, -3))
+            self.key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
+        elif kind == (1, -8, 6):
+            self.key = Ed25519PublicKey.from_public_bytes(parts[-2])
+        elif kind == (3, -257, None):
+            n, e = (int.from_bytes(parts[name], "big") for name in (-1, -2))
+            self.key = rsa.RSAPublicNumbers(e, n).public_key()
+        else:
+            raise ValueError("an algorithm that signs no decisions")
+
+    def has_signed(self, message: bytes, signature: bytes) -> bool:
+        try:
+            if isinstance(self.key, ec.EllipticCurvePublicKey):
+                self.key.verify(signature, message, ec.ECDSA(SHA256()))
+            elif isinstance(self.key, rsa.RSAPublicKey):
+                self.key.verify(signature, message, PKCS1v15(), SHA256())
+            else:
+                self.key.verify(signature, message)
+        except (InvalidSignature, ValueError):
+            return False
+        return True
+
+
+def assertion_faults(assertion: Any, statement: Record, key: Record) -> Iterator[str]:
+    """The key, verifying its person, signed the challenge that the statement makes."""
+    try:
+        if set(assertion) != OF_ASSERTION or max(map(len, assertion.values())) > LONGEST:
+            raise ValueError("members")
+        parts = {name: from_base64url(assertion[name]) for name in OF_ASSERTION - {"nonce"}}
+        data, client = parts["authenticator_data"], json.loads(parts["client_data"])
+        made_for, made_at = client["type"], client["origin"]
+        challenge = from_base64url(client["challenge"])
+        public_key = PublicKey(key["public_key"])
+        wanted = hashlib.sha256(canonical(statement).encode()).digest()
+        flags = data[32]
+        if len(data) < 37 or (len(data) > 37) is not bool(flags & HAS_MORE):
+            raise ValueError("length")
+    except UNREADABLE:
+        yield "its assertion cannot be read."
+        return
+    if assertion["credential"] != key["credential"]:
+        yield "its assertion names another key."
+    if made_for != "webauthn.get" or client.get("crossOrigin", False) is not False:
+        yield "its assertion is not for signing here."
+    if made_at != key["origin"] or data[:32] != hashlib.sha256(key["rp_id"].encode()).digest():
+        yield "its assertion was made for another address."
+    if challenge != wanted:
+        yield "its assertion is of something else."
+    if not (flags & PRESENT and flags & VERIFIED):
+        yield "its assertion does not say that the key verified its person."
+    if not public_key.has_signed(
+        data + hashlib.sha256(parts["client_data"]).digest(), parts["signature"]
+    ):
+        yield "its signature is not of this key."
+
+
+def statement_of(event: Record, before: list[Record]) -> Record:
+    """What is signed by who decides on what the transaction is after the events before."""
+    details, terms = says(event), parts_of(terms_after(before))
+    return {
+        "tenant": before[0]["tenant"],
+        "transaction": before[0]["subject"],
+        "revision": len(revised_in(before)) + 1,
+        "intent_digest": details.get("intent_digest"),
+        "verdict": details.get("verdict"),
+        "terms": {part: asked for part, asked in terms.items() if asked and asked != "click"},
+        "nonce": nonce_of(event),
+    }
+
+
+def nonce_of(event: Record) -> Any:
+    assertion = says(event).get("assertion")
+    return assertion.get("nonce") if isinstance(assertion, dict) else None
+
+
+def keys_after(events: list[Record]) -> tuple[dict[str, Record], list[str]]:
+    """The keys of an account after these events of it, by credential; and the faults of those.
+
+    ``from`` and ``ended`` are microseconds, ``by`` who enrolled it.
+    """
+    keys: dict[str, Record] = {}
+    faults: list[str] = []
+    asked: list[Record] = []
+    for event in events:
+        at, named = int(event["at"]), says(event).get("key")
+        credential = named.get("credential") if isinstance(named, dict) else None
+        if event["kind"] == ENROLLED:
+            by: list[Record] = []
+            found = [*read_of(enrolment_faults(event, keys, asked, by))]
+            faults += [f"event {event['id']} of account {event['subject']}: {f}" for f in found]
+            if not found and isinstance(named, dict):
+                begin = at + max(0, says(event)["waits_s"]) * 10**6
+                keys[named["credential"]] = {
+                    **named,
+                    **{"from": begin, "ended": 2**63, "event": event, "by": by},
+                }
+        elif event["kind"] in ENDS_KEYS:
+            for key in keys.values():
+                if event["kind"] == "access_reset" or key["credential"] == credential:
+                    key["ended"] = min(key["ended"], at)
+        elif event["kind"] == "change_requested":
+            asked.append(event)
+    return keys, faults
+
+
+def enrolment_faults(
+    event: Record, keys: dict[str, Record], asked: list[Record], by: list[Record]
+) -> Iterator[str]:
+    """A key of the person signed the new one, or two operators said the same.
+
+    ``by`` gets the events of those who enrolled it.
+    """
+    details, who, at = says(event), event["principal"], int(event["at"])
+    key = details.get("key")
+    if not isinstance(key, dict) or set(key) != OF_KEY or type(details.get("waits_s")) is not int:
+        yield "it enrols no key."
+        return
+    PublicKey(key["public_key"])
+    if key["credential"] in keys or not all(isinstance(part, str) for part in key.values()):
+        yield "it enrols a key for the second time, or none."
+    is_own = event["subject"] == str(uuid5(ACCOUNTS, who))
+    by.append(event)
+    if "assertion" in details:
+        assertion = details["assertion"]
+        own = keys.get(assertion["credential"])
+        if own is None or not own["from"] <= at < own["ended"]:
+            yield "what enrolled its key was no key of the person then."
+            return
+        if not is_own:
+            yield "another than the person enrolled its key with one of theirs."
+        nonce = assertion.get("nonce")
+        statement = {"account": who, "verdict": "enrol", "key": key, "nonce": nonce}
+        yield from assertion_faults(assertion, statement, own)
+        return
+    first = details.get("asked_by")
+    same = [e for e in asked if (e["principal"], says(e).get("change")) == (first, ENROLLED)]
+    same = [e for e in same if says(e).get("key") == key]
+    if is_own or first == who or not who.startswith("user:") or not same:
+        yield "no two operators enrolled its key."
+    by.extend(same[-1:])
+
+
+class Signatures:
+    """Keys and what was signed with them, gathered while the export is read."""
+
+    def __init__(self) -> None:
+        self.chains: dict[str, list[Record]] = {}
+        # A vote, what it should have signed, and if its nonce had counted before.
+        self.votes: list[tuple[Record, Record, bool]] = []
+        self.uses: dict[tuple[str, str], list[tuple[int, int]]] = {}
+        self.folds: dict[tuple[str, int], dict[str, Record]] = {}
+
+    def read(self, history: History) -> None:
+        for number, event in enumerate(history.events):
+            if event["kind"] in KEY_EVENTS:
+                self.chains.setdefault(history.subject, []).append(event)
+            if "assertion" in says(event):
+                self.read_use(event, says(event)["assertion"])
+                if event["kind"] in VERDICTS:
+                    before = history.events[:number]
+                    is_again = nonce_of(event) in [*map(nonce_of, before)]
+                    self.votes.append((event, statement_of(event, before), is_again))
+
+    def read_use(self, event: Record, assertion: Any) -> None:
+        try:
+            counter = int.from_bytes(from_base64url(assertion["authenticator_data"])[33:37], "big")
+            uses = self.uses.setdefault((event["principal"], assertion["credential"]), [])
+            uses.append((event["id"], counter))
+        except UNREADABLE:
+            return  # a fault of the vote
+
+    def key_of(self, event: Record) -> Record:
+        """The key that signed it, as it was then; empty if it was none."""
+        chain = self.chains.get(str(uuid5(ACCOUNTS, event["principal"])), [])
+        before = [each for each in chain if each["id"] < event["id"]]
+        fold = event["principal"], len(before)
+        if fold not in self.folds:
+            self.folds[fold] = keys_after(before)[0]
+        return self.folds[fold].get(str(says(event)["assertion"]["credential"]), {})
+
+    def vote_faults(self, event: Record, statement: Record, is_again: bool) -> Iterator[str]:
+        key = self.key_of(event)
+        if not key or not key["from"] <= int(event["at"]) < key["ended"]:
+            yield "it is signed with no key with which its maker could sign then."
+            return
+        if is_again:
+            yield "what was signed counted before."
+        yield from assertion_faults(says(event)["assertion"], statement, key)
+
+    def faults(self) -> Iterator[str]:
+        for chain in self.chains.values():
+            yield from keys_after(chain)[1]
+        for event, statement, is_again in self.votes:
+            name = f"event {event['id']} of transaction {event['subject']}"
+            found = read_of(self.vote_faults(event, statement, is_again))
+            yield from (f"{name}: {fault}" for fault in found)
+        for (who, _credential), uses in self.uses.items():
+            for (_before, former), (event_id, counter) in pairwise(sorted(uses)):
+                if counter <= former and (counter or former):
+                    yield f"event {event_id}: the counter of a key of {who} went back."
+
+
 class Stops:
     """Sealed brakes and the deadlines that were moved, gathered while the export is read."""
 
@@ -1625,7 +1890,10 @@ def span_of(brake: list[Record]) -> tuple[int, int]:
 # --- grants and budgets -----------------------------------------------------------------------
 
 DAYS_30, HOURS_8 = 30 * 24 * 3600 * 10**6, 8 * 3600 * 10**6
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError)
+UNREADABLE = (
+    *(LookupError, TypeError, ValueError, AttributeError),
+    *(ArithmeticError, OSError, RecursionError),
+)
 ASKED = "break_glass_asked"
 OF_GRANTS = {"grant_given", "grant_ended", ASKED}
 OF_A_GRANTS_VOTE = {"grant", "charges", "break_glass"}
@@ -2127,7 +2395,7 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
         yield "this is no decision record of a version that is known here."
         return
     family, subject = record["subject"].get("type"), record["subject"].get("id")
-    may_have = {"evidence", "revisions"} if family == "transaction" else set()
+    may_have = {"evidence", "revisions", "key_events"} if family == "transaction" else set()
     if set(record) - may_have != OF_EVERY_RECORD | SECTIONS.get(family, set()):
         yield "the record has members that nothing proves, or lacks some."
         return
@@ -2135,7 +2403,7 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
     if not events or set(record["subject"]) != {"type", "id"}:
         yield "the record has no events."
         return
-    for event in events:
+    for event in (*events, *record.get("key_events", [])):
         if set(event) != OF_EVERY_EVENT or any(
             not isinstance(event[name], int if name in ("id", "seq") else str)
             for name in ("id", "reason", *EVENT)
@@ -2182,7 +2450,12 @@ def place_faults(record: Record) -> Iterator[str]:
         yield "an event is under no checkpoint although a later one is."
     lines = (record["checkpoint"] or "\n0\n").split("\n")
     size, root = int(lines[1]), lines[2]
-    for event in record["events"]:
+    every = [*record["events"], *record.get("key_events", [])]
+    places = [event["leaf_index"] for event in sorted(every, key=lambda event: event["id"])]
+    proved = [place for place in places if place is not None]
+    if proved != sorted(set(proved)) or None in places[: len(proved)]:
+        yield "the places of the events are not in the order of their ids."
+    for event in every:
         if event["leaf_index"] is None:
             if event["inclusion"] is not None:
                 yield f"event {event['id']} has a proof, but no place."
@@ -2264,6 +2537,41 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     if prepared["id"] != record["subject"]["id"]:
         yield "the record is of another transaction."
     yield from sign_off_faults(prepared, events)
+    yield from key_event_faults(record)
+    yield from signatures_in(record).faults()
+
+
+def signatures_in(record: Record) -> Signatures:
+    signatures = Signatures()
+    for event in record.get("key_events", []):
+        history = History(event["subject"])
+        history.events = [event]
+        signatures.read(history)
+    history = History(record["subject"]["id"])
+    history.events = record["events"]
+    signatures.read(history)
+    return signatures
+
+
+def key_event_faults(record: Record) -> Iterator[str]:
+    """Each is of an account that signed here, and says which keys it had."""
+    signers = {event["principal"] for event in record["events"] if "assertion" in says(event)}
+    accounts = {str(uuid5(ACCOUNTS, signer)) for signer in signers}
+    last: dict[str, int] = {}
+    for event in record.get("key_events", []):
+        name = f"event {event['id']} of account {event['subject']}"
+        is_of_key = event["kind"] in KEY_EVENTS and (
+            event["kind"] != "change_requested" or says(event).get("change") == ENROLLED
+        )
+        if event["subject"] not in accounts or event["transaction_id"] or not is_of_key:
+            yield f"{name} is about something else."
+        if event["seq"] <= last.get(event["subject"], 0):
+            yield f"{name} is not in its order."
+        last[event["subject"]] = event["seq"]
+        if event["hash"] != sha256(netstrings(text_of(field, event[field]) for field in EVENT)):
+            yield f"{name} was changed."
+        if digest(event["reason"]) != event["reason_digest"]:
+            yield f"{name}: the reason was changed."
 
 
 def shown_faults(record: Record, events: list[Record], prepared: Record) -> Iterator[str]:
@@ -2381,7 +2689,7 @@ def in_words(record: Record, witnesses: list[Key]) -> Iterator[str]:
     if proved:
         at = rfc3339(proved[-1]["at"])
         yield f"{name} is {proved[-1]['to_state']}, as its events prove: how it stood at {at}."
-        yield from votes_in_words(proved)
+        yield from votes_in_words(proved, record)
         if erasure := erasure_in(proved):
             yield f"  its content was erased on {rfc3339(erasure['at'])}, after its retention"
         origin, size = record["checkpoint"].split("\n")[:2]
@@ -2389,11 +2697,13 @@ def in_words(record: Record, witnesses: list[Key]) -> Iterator[str]:
         yield f"  in the log {origin} of {size} events, cosigned by {by}"
     if late:
         yield f"{len(late)} of its events are under no checkpoint yet, and not proved:"
-        yield from votes_in_words(events[len(proved) :])
+        yield from votes_in_words(events[len(proved) :], record)
         yield f"  it says that {name} is {events[-1]['to_state']}. Take the record again."
 
 
-def votes_in_words(events: list[Record]) -> Iterator[str]:
+def votes_in_words(events: list[Record], record: Record) -> Iterator[str]:
+    signatures = signatures_in(record)
+    signed = {event["id"]: event for event in events if "assertion" in says(event)}
     for event in revised_in(events):
         who = f"{event['principal_name']!r} ({event['principal']})"
         yield f"  {rfc3339(event['at'])} changed by {who}: {says(event).get('changed')}"
@@ -2401,6 +2711,12 @@ def votes_in_words(events: list[Record]) -> Iterator[str]:
         reason = f": {vote['reason']!r}" if vote["reason"] else ""
         who = f"{vote['principal_name']!r} ({vote['principal']})"
         yield f"  {vote['at']} {vote['kind']} by {who} through {vote['via']}{reason}"
+        if vote["event"] in signed:
+            key = signatures.key_of(signed[vote["event"]])
+            names = " and ".join(f"{e['principal_name']!r} ({e['principal']})" for e in key["by"])
+            own = ", with a key of theirs" if "assertion" in says(key["event"]) else ""
+            when = rfc3339(key["event"]["at"])
+            yield f"    signed with a passkey, enrolled {when} by {names}{own}"
         if policy := vote.get("policy"):
             cited = ", ".join(map(repr, policy["paragraphs"]))
             yield f"    by {policy['name']!r} {policy['version']!r} ({policy['sha256']}): {cited}"
@@ -2437,7 +2753,8 @@ def verify(
     end: Record = {}
     history, rights, rule_sets, stops = History(""), Rights(), RuleSets(), Stops()
     grants, totals, replacements = Grants(), Totals(), Replacements()
-    readers = (rights, rule_sets, stops, grants, totals, replacements)
+    signatures = Signatures()
+    readers = (rights, rule_sets, stops, grants, totals, replacements, signatures)
     for record in map(json.loads, lines):
         kind = record["type"]
         counts[kind] += 1
@@ -2478,6 +2795,7 @@ def verify(
     yield from rights.faults(log["account"])
     yield from rule_sets.faults()
     yield from replacements.faults()
+    yield from signatures.faults()
     if not end or any(counts[name] != count for name, count in end.items()):
         yield "the export is not complete."
     yield from document_faults(log["tool_version"], log["policy_document"], cited)

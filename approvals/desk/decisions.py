@@ -59,7 +59,6 @@ def approve(
     require_role(Role.APPROVER, row, roles)
     check_surface(row, via)
     full_display.check(row, via=via, user=user, proof=shown, has_opened=opened)
-    assertion = strength.signed(user, row, credential, nonce) if credential else None
     types = not credential and has_to_type(user, row, via)
     if types and not strength.is_confirmed(typed, row):
         raise InvalidRequest(why_to_type(row), hint=_("Nothing was decided."))
@@ -67,6 +66,8 @@ def approve(
     if seconds_shown is not None:
         seconds_shown /= together
     with _by_another_person(row, user), atomic():
+        # Until the vote is committed nobody else uses the key: its counter goes on in their order.
+        assertion = strength.signed(user, row, credential, nonce) if credential else None
         approved = coordinator.approve(
             transaction_id,
             digest=digest,

@@ -39,7 +39,7 @@ from approvals.people.sign_in import second_steps
 from ledger.api.http import parse_json
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
-from ledger.sign_off.passkeys import SigningKey
+from ledger.sign_off.passkeys import ALGORITHMS, SigningKey
 
 LONGEST_NAME = 60
 MOST = 20  # of one person
@@ -51,7 +51,10 @@ def server() -> Fido2Server:
     ours = urlsplit(settings.PUBLIC_URL)
     entity = PublicKeyCredentialRpEntity(id=ours.hostname or "localhost", name="Assent")
     origin = f"{ours.scheme}://{ours.netloc}"
-    return Fido2Server(entity, verify_origin=lambda claimed: claimed == origin)
+    made = Fido2Server(entity, verify_origin=lambda claimed: claimed == origin)
+    # Any passkey may come to sign decisions.
+    made.allowed_algorithms = [each for each in made.allowed_algorithms if each.alg in ALGORITHMS]
+    return made
 
 
 def begin_registering_passkey(person: User) -> tuple[dict[str, Any], State]:

@@ -106,6 +106,12 @@ class Command(BaseCommand):
                 f"checkpoints; {proof.uncovered} events are newer than the last checkpoint."
             )
         )
+        if proof.signing_keys:
+            self.stdout.write(
+                f"{proof.signing_keys} keys of people may sign, or did once; "
+                f"two operators enrolled {proof.signing_keys_by_two} of them: compare these with "
+                "what the operators know."
+            )
         for key in sorted(proof.public_keys):
             self.stdout.write(f"Signed by Ed25519 public key {key}.")
         if any_key:

@@ -18,11 +18,14 @@ from django.db import connection
 from django.db.transaction import atomic
 
 from ledger import seals, states
+from ledger.events import ChangeKind, chain_of
 from ledger.models import Event, Transaction, contents_of
 from ledger.models.events import Checkpoint
 from ledger.proof.log import checkpoints
 from ledger.proof.log.checkpoints import Inclusion
 from ledger.seals import Link
+from ledger.sign_off import passkeys
+from ledger.sign_off.passkeys import ASSERTION, ENROLLED
 from ledger.transactions import as_of, as_prepared, former_of, links_of, standing_decisions
 
 FORMAT, VERSION = "assent-decision-record", 1
@@ -94,8 +97,10 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
     """The frame that every record has: its events, the checkpoint over them, the keys."""
     rows = Event.objects.filter(subject=subject).order_by("seq")
     links = [Link(*values) for values in rows.values_list(*Link._fields)]
+    of_keys = _key_links(links)
     point = _checkpoint_over(links[-1].id) if links else None
-    proofs = checkpoints.inclusions([link.id for link in links], point) if point else {}
+    ids = [link.id for link in (*links, *of_keys)]
+    proofs = checkpoints.inclusions(ids, point) if point else {}
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -104,6 +109,7 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
         **sections,
         "summary": summary_of(links),
         "events": [_event(link, proofs.get(link.id)) for link in links],
+        **({"key_events": [_event(e, proofs.get(e.id)) for e in of_keys]} if of_keys else {}),
         "checkpoint": None if point is None else str(checkpoints.cosigned_note(point)),
         "keys": {
             "log": None if point is None else str(checkpoints.key_of(point)),
@@ -112,6 +118,23 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
         "not_in_checkpoint": [link.id for link in links if link.id not in proofs],
         "next_checkpoint_within_s": int(settings.CHECKPOINT_EVERY_S),
     }
+
+
+def _key_links(links: Iterable[Link]) -> list[Link]:
+    """The events, in the order of ids, that say which keys those had who signed, until they did.
+
+    Others of their accounts stay out of it: a record is for who reads about one decision.
+    """
+    signed = {chain_of(link.principal): link.id for link in links if ASSERTION in link.says}
+    if not signed:
+        return []
+    rows = Event.objects.filter(subject__in=signed, kind__in=passkeys.KINDS).order_by("pk")
+    return [
+        link
+        for link in (Link(*values) for values in rows.values_list(*Link._fields))
+        if link.id < signed[link.subject]
+        and (link.kind != ChangeKind.CHANGE_REQUESTED or link.says.get("change") == ENROLLED)
+    ]
 
 
 def summary_of(links: Iterable[Link]) -> Record:

@@ -22,11 +22,13 @@ from ledger.proof.audit.grants import Grants
 from ledger.proof.audit.histories import EVERYTHING, History, Part, Vote
 from ledger.proof.audit.rights import Rights
 from ledger.proof.audit.rule_sets import RuleSets
+from ledger.proof.audit.signatures import Signatures
 from ledger.proof.audit.stops import Stops
 from ledger.proof.audit.totals import Totals
 from ledger.proof.log import checkpoint_proof
 from ledger.proof.log.checkpoint_proof import Coverage
 from ledger.seals import Link, hash_of
+from ledger.sign_off import passkeys
 from ledger.states import Move
 from ledger.transactions import (
     ACCOUNT,
@@ -70,6 +72,8 @@ class Proof:
     others: int = 0
     checkpoints: int = 0
     uncovered: int = 0
+    signing_keys: int = 0
+    signing_keys_by_two: int = 0  # that two operators enrolled
     public_keys: set[str] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
     reached: Since | None = None
@@ -102,10 +106,13 @@ def verify(
     """
     proof, rights, rule_sets = Proof(), Rights(), RuleSets()
     with histories.snapshot():
-        stops, grants, totals = Stops(), Grants(), Totals()
+        stops, grants, totals, signatures = Stops(), Grants(), Totals(), Signatures()
         proof.faults += [*rights.faults(), *stops.faults(), *grants.faults()]
+        proof.faults += signatures.enrolment_faults()
+        others = (rule_sets, stops, grants, totals, signatures)
         for step, parts in _parts(since):
-            _prove(step, parts, proof, rights, (rule_sets, stops, grants, totals), progress)
+            _prove(step, parts, proof, rights, others, progress)
+        proof.faults += signatures.counter_faults()
         if since is not None:
             totals.read_others()
         proof.faults += totals.faults(of_all=since is None)
@@ -117,6 +124,7 @@ def verify(
         if proof.faults:
             raise Broken(proof.faults[:FAULTS_MAX])
         proof.checkpoints, proof.uncovered = covered.checkpoints, covered.uncovered
+        proof.signing_keys, proof.signing_keys_by_two = signatures.keys, signatures.keys_by_two
         proof.public_keys = set(covered.public_keys)
         proof.reached = Since(covered, _slice(since).upto if since else None)
     return proof
@@ -173,12 +181,12 @@ def _prove(
     parts: Sequence[Part],
     proof: Proof,
     rights: Rights,
-    others: tuple[RuleSets, Stops, Grants, Totals],
+    others: tuple[RuleSets, Stops, Grants, Totals, Signatures],
     progress: Progress,
 ) -> None:
     total, done = sum(histories.events_in(part).count() for part in parts), 0
     for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
-        proof.faults += faults_of(history)
+        proof.faults += faults_of(history, others[-1].keys_of)
         proof.faults += rights.vote_faults(history.links)
         for other in others:
             proof.faults += other.faults_of(history)
@@ -193,7 +201,7 @@ def _prove(
     progress(step, total, total)
 
 
-def faults_of(history: History) -> list[str]:
+def faults_of(history: History, keys_of: passkeys.KeysOf = passkeys.keys_of) -> list[str]:
     """Everything that cannot be true of one subject."""
     name, moves = _family_of(history)
     if not history.links:
@@ -209,7 +217,7 @@ def faults_of(history: History) -> list[str]:
     if name == "transaction":
         faults += row_faults(row, history.links)
         faults += revision_faults(row, history.former, history.links)
-        faults += sign_off_faults(row, history.links)
+        faults += sign_off_faults(row, history.links, keys_of)
         faults += _decision_faults(history)
         faults += named_rows.permit_faults(history.permits, history.links)
         faults += named_rows.evidence_faults(history.evidence, history.links)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ledger.sign_off.passkeys.assertions import (
+    ALGORITHMS,
     ASSERTION,
     MEMBERS,
     SigningKey,
@@ -17,6 +18,7 @@ from ledger.sign_off.passkeys.signing_keys import (
     ENDED,
     ENROLLED,
     KEY,
+    KINDS,
     WAITS,
     Keys,
     KeysOf,
@@ -27,10 +29,12 @@ from ledger.sign_off.passkeys.signing_keys import (
 )
 
 __all__ = [
+    "ALGORITHMS",
     "ASSERTION",
     "ENDED",
     "ENROLLED",
     "KEY",
+    "KINDS",
     "MEMBERS",
     "WAITS",
     "Keys",

@@ -14,7 +14,7 @@ from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from fido2 import cbor
-from fido2.cose import CoseKey, UnsupportedKey
+from fido2.cose import CoseKey
 from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import AuthenticatorData, CollectedClientData
 
@@ -26,6 +26,9 @@ ASSERTION = "assertion"
 # Each is text in base64url, without padding; ``nonce`` is part of the statement.
 MEMBERS = frozenset({"credential", "authenticator_data", "client_data", "signature", "nonce"})
 LONGEST = 4_000  # characters of a member
+# Of the keys that sign: ES256, EdDSA and RS256 (RFC 9053), which every verifier can check.
+ALGORITHMS = frozenset({-7, -8, -257})
+UNREADABLE = (InvalidRequest, ValueError, TypeError, LookupError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,14 @@ class SigningKey:
 
     def may_sign_at(self, at: int) -> bool:
         return self.signs_from <= at and not 0 < self.ended_at <= at
+
+
+def public_key_of(key: SigningKey) -> CoseKey:
+    """Raises one of ``UNREADABLE`` for what is no public key of an algorithm that signs."""
+    public_key = CoseKey.parse(cbor.decode(websafe_decode(key.public_key)))  # type: ignore[arg-type]
+    if public_key.ALGORITHM not in ALGORITHMS:
+        raise ValueError(public_key.ALGORITHM)
+    return public_key
 
 
 def statement_of_vote(
@@ -108,10 +119,8 @@ def assertion_faults(
         raw = {name: websafe_decode(signed[name]) for name in MEMBERS - {"nonce"}}
         of_browser = CollectedClientData(raw["client_data"])
         of_key = AuthenticatorData(raw["authenticator_data"])
-        public_key = CoseKey.parse(cbor.decode(websafe_decode(key.public_key)))  # type: ignore[arg-type]
-        if isinstance(public_key, UnsupportedKey):
-            raise ValueError("algorithm")
-    except (InvalidRequest, ValueError, TypeError, KeyError, AttributeError):
+        public_key, challenge = public_key_of(key), challenge_of(statement)
+    except UNREADABLE:
         yield "its assertion cannot be read."
         return
     if signed["credential"] != key.credential:
@@ -120,7 +129,7 @@ def assertion_faults(
         yield "its assertion was made for something else than signing here."
     if of_browser.origin != key.origin:
         yield "its assertion was made at another address."
-    if of_browser.challenge != challenge_of(statement):
+    if of_browser.challenge != challenge:
         yield "its assertion is of something else."
     if of_key.rp_id_hash != hashlib.sha256(key.rp_id.encode()).digest():
         yield "its assertion was made for another installation."

@@ -15,7 +15,13 @@ from ledger.events import ChangeKind, chain_of
 from ledger.models import Event
 from ledger.principals import Principal
 from ledger.seals import Link
-from ledger.sign_off.passkeys.assertions import ASSERTION, SigningKey, assertion_faults
+from ledger.sign_off.passkeys.assertions import (
+    ASSERTION,
+    UNREADABLE,
+    SigningKey,
+    assertion_faults,
+    public_key_of,
+)
 
 ENROLLED, ENDED = ChangeKind.SIGNING_KEY_ENROLLED, ChangeKind.SIGNING_KEY_ENDED
 # A key ends with its passkey, too, and with all ways in that its person has.
@@ -76,7 +82,8 @@ def enrolment_faults(link: Link, keys: Keys, asked: Iterable[Link]) -> Iterator[
         if (each.principal, each.says.get("change")) == (first, ENROLLED)
         and each.says.get(KEY) == key.as_json()
     ]
-    if not by.is_user or first == link.principal or not same:
+    is_by_another = chain_of(link.principal) != link.subject and first != link.principal
+    if not by.is_user or not is_by_another or not same:
         yield "no two operators enrolled its key."
 
 
@@ -99,12 +106,16 @@ def statement_of_enrolment(principal: str, key: SigningKey, nonce: str) -> dict[
 
 
 def _key_in(link: Link) -> SigningKey | None:
+    said: Any = link.says.get(KEY)
+    waits_s: Any = link.says.get(WAITS)
     try:
-        waits_us = int(link.says[WAITS]) * 1_000_000
-        signs_from = int(seals.as_text(link.at)) + max(0, waits_us)
-        return SigningKey(**link.says[KEY], signs_from=signs_from)
-    except (KeyError, TypeError, ValueError):
+        signs_from = int(seals.as_text(link.at)) + max(0, waits_s) * 1_000_000
+        key = SigningKey(**said, signs_from=signs_from)
+        public_key_of(key)
+    except UNREADABLE:
         return None
+    is_text = all(isinstance(each, str) for each in said.values())
+    return key if is_text and key.as_json() == said and type(waits_s) is int else None
 
 
 def _credential_in(link: Link) -> str:

@@ -63,7 +63,9 @@ SETTLEMENT_KINDS: dict[str, str] = {
 SETTLED = frozenset(SETTLEMENT_KINDS.values())
 
 
-def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
+def sign_off_faults(
+    row: Any, links: Sequence[Link], keys_of: passkeys.KeysOf = passkeys.keys_of
+) -> Iterator[str]:
     """Check that each decider was allowed to decide, and that enough did before any claim."""
     first = links[0].says
     valid: list[Link] = []  # decisions that count
@@ -88,7 +90,7 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
         if link.kind in votes.DECISIONS:
             required = votes.required_approver(terms.required_approver, links[:n])
             faults += votes.terms_of_vote_faults(link, terms)
-            faults += _assertion_faults(link, links[:n])
+            faults += _assertion_faults(link, links[:n], keys_of)
             is_live = revisions.number_in(links[:n]) == revisions.number_in(links)
             seen = row if is_live else None
             decision_faults = [*_decision_faults(link, seen, links[:n], required, deciders)]
@@ -114,9 +116,11 @@ def sign_off_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
     yield from deadlines.deadline_faults(row, links)
 
 
-def _assertion_faults(link: Link, before: Sequence[Link]) -> Iterator[str]:
+def _assertion_faults(
+    link: Link, before: Sequence[Link], keys_of: passkeys.KeysOf
+) -> Iterator[str]:
     if passkeys.ASSERTION in link.says:
-        keys = passkeys.keys_of(link.principal, link.id)
+        keys = keys_of(link.principal, link.id)
         yield from votes.assertion_faults(link.principal, link.says, link.at, before, keys)
 
 
