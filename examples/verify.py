@@ -1123,9 +1123,13 @@ def fits(vote: Record, terms: Record) -> bool:
 def is_as_strong(vote: Record, strength: str) -> bool:
     """What was signed stands for typing; whether the signature is one is judged apart."""
     details = says(vote)
-    in_advance = vote["via"] == "grant" and details.get("signed_in_advance") is True
     is_typed = strength == "typed" and details.get("typed") is True
-    return strength == "click" or "assertion" in details or in_advance or is_typed
+    is_signed = "assertion" in details or is_signed_in_advance(vote)
+    return strength == "click" or is_signed or is_typed
+
+
+def is_signed_in_advance(vote: Record) -> bool:
+    return vote["via"] == "grant" and says(vote).get("signed_in_advance") is True
 
 
 def is_enough(approvals: list[Record], terms: Record, required: str, events: list[Record]) -> bool:
@@ -1696,6 +1700,19 @@ def statement_of(event: Record, before: list[Record]) -> Record:
     }
 
 
+def statement_of_grant(event: Record) -> Record:
+    details = says(event)
+    names = {*GRANT, "transaction", "ends_at"} & details.keys()
+    parts = {name: details[name] for name in names} | {"reason_digest": event["reason_digest"]}
+    return {
+        "tenant": event["tenant"],
+        "transaction": details.get("transaction", ""),
+        "verdict": "grant",
+        "grant": digest(canonical(parts)),
+        "nonce": nonce_of(event),
+    }
+
+
 def nonce_of(event: Record) -> Any:
     assertion = says(event).get("assertion")
     return assertion.get("nonce") if isinstance(assertion, dict) else None
@@ -1775,6 +1792,7 @@ class Signatures:
         self.chains: dict[str, list[Record]] = {}
         # A vote, what it should have signed, and if its nonce had counted before.
         self.votes: list[tuple[Record, Record, bool]] = []
+        self.grants: list[Record] = []
         self.uses: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self.folds: dict[tuple[str, int], dict[str, Record]] = {}
 
@@ -1784,6 +1802,8 @@ class Signatures:
                 self.chains.setdefault(history.subject, []).append(event)
             if "assertion" in says(event):
                 self.read_use(event, says(event)["assertion"])
+                if event["kind"] == "grant_given":
+                    self.grants.append(event)
                 if event["kind"] in VERDICTS:
                     before = history.events[:number]
                     is_again = nonce_of(event) in [*map(nonce_of, before)]
@@ -1797,31 +1817,44 @@ class Signatures:
         except UNREADABLE:
             return  # a fault of the vote
 
-    def key_of(self, event: Record) -> Record:
-        """The key that signed it, as it was then; empty if it was none."""
-        chain = self.chains.get(str(uuid5(ACCOUNTS, event["principal"])), [])
+    def key_of(self, who: str, event: Record) -> Record:
+        """The key of this person that signed the event, as it was then; empty if it was none."""
+        chain = self.chains.get(str(uuid5(ACCOUNTS, who)), [])
         before = [each for each in chain if each["id"] < event["id"]]
-        fold = event["principal"], len(before)
-        if fold not in self.folds:
-            self.folds[fold] = keys_after(before)[0]
-        return self.folds[fold].get(str(says(event)["assertion"]["credential"]), {})
+        if (who, len(before)) not in self.folds:
+            self.folds[who, len(before)] = keys_after(before)[0]
+        key = self.folds[who, len(before)].get(str(says(event)["assertion"]["credential"]), {})
+        return key if key and key["from"] <= int(event["at"]) < key["ended"] else {}
 
-    def vote_faults(self, event: Record, statement: Record, is_again: bool) -> Iterator[str]:
-        key = self.key_of(event)
-        if not key or not key["from"] <= int(event["at"]) < key["ended"]:
-            yield "it is signed with no key with which its maker could sign then."
+    def signing_faults(
+        self, who: str, event: Record, statement: Record, is_again: bool
+    ) -> Iterator[str]:
+        key = self.key_of(who, event)
+        if not key:
+            yield f"it is signed with no key with which {who} could sign then."
             return
         if is_again:
             yield "what was signed counted before."
         yield from assertion_faults(says(event)["assertion"], statement, key)
+
+    def grant_faults(self) -> Iterator[str]:
+        given: set[tuple[str, str]] = set()
+        for event in sorted(self.grants, key=lambda event: int(event["id"])):
+            by_whom = event["principal"], str(nonce_of(event))
+            of = str(says(event).get("given_by")), event, statement_of_grant(event)
+            found = read_of(self.signing_faults(*of, by_whom in given))
+            yield from (f"event {event['id']}, which gives a grant: {fault}" for fault in found)
+            given.add(by_whom)
 
     def faults(self) -> Iterator[str]:
         for chain in self.chains.values():
             yield from keys_after(chain)[1]
         for event, statement, is_again in self.votes:
             name = f"event {event['id']} of transaction {event['subject']}"
-            found = read_of(self.vote_faults(event, statement, is_again))
+            who = event["principal"]
+            found = read_of(self.signing_faults(who, event, statement, is_again))
             yield from (f"{name}: {fault}" for fault in found)
+        yield from self.grant_faults()
         for (who, _credential), uses in self.uses.items():
             for (_before, former), (event_id, counter) in pairwise(sorted(uses)):
                 if counter <= former and (counter or former):
@@ -2395,7 +2428,7 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
         yield "this is no decision record of a version that is known here."
         return
     family, subject = record["subject"].get("type"), record["subject"].get("id")
-    may_have = {"evidence", "revisions", "key_events"} if family == "transaction" else set()
+    may_have = {"evidence", "revisions", "signing_events"} if family == "transaction" else set()
     if set(record) - may_have != OF_EVERY_RECORD | SECTIONS.get(family, set()):
         yield "the record has members that nothing proves, or lacks some."
         return
@@ -2403,7 +2436,7 @@ def record_faults(record: Record, keys: list[Key], witnesses: list[Key]) -> Iter
     if not events or set(record["subject"]) != {"type", "id"}:
         yield "the record has no events."
         return
-    for event in (*events, *record.get("key_events", [])):
+    for event in (*events, *record.get("signing_events", [])):
         if set(event) != OF_EVERY_EVENT or any(
             not isinstance(event[name], int if name in ("id", "seq") else str)
             for name in ("id", "reason", *EVENT)
@@ -2450,7 +2483,7 @@ def place_faults(record: Record) -> Iterator[str]:
         yield "an event is under no checkpoint although a later one is."
     lines = (record["checkpoint"] or "\n0\n").split("\n")
     size, root = int(lines[1]), lines[2]
-    every = [*record["events"], *record.get("key_events", [])]
+    every = [*record["events"], *record.get("signing_events", [])]
     places = [event["leaf_index"] for event in sorted(every, key=lambda event: event["id"])]
     proved = [place for place in places if place is not None]
     if proved != sorted(set(proved)) or None in places[: len(proved)]:
@@ -2537,13 +2570,13 @@ def transaction_faults(record: Record, events: list[Record]) -> Iterator[str]:
     if prepared["id"] != record["subject"]["id"]:
         yield "the record is of another transaction."
     yield from sign_off_faults(prepared, events)
-    yield from key_event_faults(record)
+    yield from signing_event_faults(record)
     yield from signatures_in(record).faults()
 
 
 def signatures_in(record: Record) -> Signatures:
     signatures = Signatures()
-    for event in record.get("key_events", []):
+    for event in record.get("signing_events", []):
         history = History(event["subject"])
         history.events = [event]
         signatures.read(history)
@@ -2553,17 +2586,21 @@ def signatures_in(record: Record) -> Signatures:
     return signatures
 
 
-def key_event_faults(record: Record) -> Iterator[str]:
-    """Each is of an account that signed here, and says which keys it had."""
-    signers = {event["principal"] for event in record["events"] if "assertion" in says(event)}
-    accounts = {str(uuid5(ACCOUNTS, signer)) for signer in signers}
+def signing_event_faults(record: Record) -> Iterator[str]:
+    """Each says which keys an account had that signed here, or gave a grant that did."""
+    in_advance = [event for event in record["events"] if is_signed_in_advance(event)]
+    signed = [event for event in record["events"] if "assertion" in says(event)]
+    accounts = {str(uuid5(ACCOUNTS, event["principal"])) for event in (*signed, *in_advance)}
+    grants = {chain_of_grant(event) for event in in_advance}
     last: dict[str, int] = {}
-    for event in record.get("key_events", []):
-        name = f"event {event['id']} of account {event['subject']}"
-        is_of_key = event["kind"] in KEY_EVENTS and (
-            event["kind"] != "change_requested" or says(event).get("change") == ENROLLED
+    for event in record.get("signing_events", []):
+        name, kind = f"event {event['id']} of {event['subject']}", event["kind"]
+        is_of_key = kind in KEY_EVENTS and event["subject"] in accounts
+        is_of_key = is_of_key and (
+            kind != "change_requested" or says(event).get("change") == ENROLLED
         )
-        if event["subject"] not in accounts or event["transaction_id"] or not is_of_key:
+        is_of_grant = kind == "grant_given" and event["subject"] in grants
+        if event["transaction_id"] or not (is_of_key or is_of_grant):
             yield f"{name} is about something else."
         if event["seq"] <= last.get(event["subject"], 0):
             yield f"{name} is not in its order."
@@ -2572,6 +2609,26 @@ def key_event_faults(record: Record) -> Iterator[str]:
             yield f"{name} was changed."
         if digest(event["reason"]) != event["reason_digest"]:
             yield f"{name}: the reason was changed."
+    for event in in_advance:
+        grant = grant_of(event, record)
+        if not grant or not is_of_this_giver(event, grant):
+            yield f"event {event['id']}: no grant that was signed is here for it."
+
+
+def chain_of_grant(vote: Record) -> str:
+    return str(uuid5(ACCOUNTS, f"grant:{says(vote).get('grant')}"))
+
+
+def grant_of(vote: Record, record: Record) -> Record:
+    """The event of the grant that signed this vote; empty where the record does not have it."""
+    of_grant = [e for e in record.get("signing_events", []) if e["subject"] == chain_of_grant(vote)]
+    return of_grant[0] if of_grant and of_grant[0]["seq"] == 1 else {}
+
+
+def is_of_this_giver(vote: Record, grant: Record) -> bool:
+    details, who = says(grant), vote["principal"]
+    is_earlier = grant["id"] < vote["id"] and grant["tenant"] == vote["tenant"]
+    return is_earlier and "assertion" in details and details.get("given_by") == who
 
 
 def shown_faults(record: Record, events: list[Record], prepared: Record) -> Iterator[str]:
@@ -2702,8 +2759,7 @@ def in_words(record: Record, witnesses: list[Key]) -> Iterator[str]:
 
 
 def votes_in_words(events: list[Record], record: Record) -> Iterator[str]:
-    signatures = signatures_in(record)
-    signed = {event["id"]: event for event in events if "assertion" in says(event)}
+    signatures, of_id = signatures_in(record), {event["id"]: event for event in events}
     for event in revised_in(events):
         who = f"{event['principal_name']!r} ({event['principal']})"
         yield f"  {rfc3339(event['at'])} changed by {who}: {says(event).get('changed')}"
@@ -2711,12 +2767,15 @@ def votes_in_words(events: list[Record], record: Record) -> Iterator[str]:
         reason = f": {vote['reason']!r}" if vote["reason"] else ""
         who = f"{vote['principal_name']!r} ({vote['principal']})"
         yield f"  {vote['at']} {vote['kind']} by {who} through {vote['via']}{reason}"
-        if vote["event"] in signed:
-            key = signatures.key_of(signed[vote["event"]])
+        event = of_id[vote["event"]]
+        signed = grant_of(event, record) if is_signed_in_advance(event) else event
+        if "assertion" in says(signed):
+            key = signatures.key_of(event["principal"], signed)
             names = " and ".join(f"{e['principal_name']!r} ({e['principal']})" for e in key["by"])
             own = ", with a key of theirs" if "assertion" in says(key["event"]) else ""
+            how = "signed" if signed is event else f"signed in advance on {rfc3339(signed['at'])}"
             when = rfc3339(key["event"]["at"])
-            yield f"    signed with a passkey, enrolled {when} by {names}{own}"
+            yield f"    {how} with a passkey, enrolled {when} by {names}{own}"
         if policy := vote.get("policy"):
             cited = ", ".join(map(repr, policy["paragraphs"]))
             yield f"    by {policy['name']!r} {policy['version']!r} ({policy['sha256']}): {cited}"

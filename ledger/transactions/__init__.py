@@ -41,6 +41,7 @@ from ledger.transactions.sign_offs import (
 from ledger.transactions.votes import (
     DECISIONS,
     asked_by,
+    is_signed_in_advance,
     may_be_replaced,
     seats_open_to,
     standing_approval,
@@ -68,6 +69,7 @@ __all__ = [
     "charge_faults",
     "described_settlement",
     "former_of",
+    "is_signed_in_advance",
     "keepers_of",
     "links_of",
     "may_be_replaced",

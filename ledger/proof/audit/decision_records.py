@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import connection
@@ -26,7 +27,14 @@ from ledger.proof.log.checkpoints import Inclusion
 from ledger.seals import Link
 from ledger.sign_off import passkeys
 from ledger.sign_off.passkeys import ASSERTION, ENROLLED
-from ledger.transactions import as_of, as_prepared, former_of, links_of, standing_decisions
+from ledger.transactions import (
+    as_of,
+    as_prepared,
+    former_of,
+    is_signed_in_advance,
+    links_of,
+    standing_decisions,
+)
 
 FORMAT, VERSION = "assent-decision-record", 1
 HOW_TO_VERIFY = (
@@ -97,9 +105,9 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
     """The frame that every record has: its events, the checkpoint over them, the keys."""
     rows = Event.objects.filter(subject=subject).order_by("seq")
     links = [Link(*values) for values in rows.values_list(*Link._fields)]
-    of_keys = _key_links(links)
+    apart = _signing_links(links)
     point = _checkpoint_over(links[-1].id) if links else None
-    ids = [link.id for link in (*links, *of_keys)]
+    ids = [link.id for link in (*links, *apart)]
     proofs = checkpoints.inclusions(ids, point) if point else {}
     return {
         "format": FORMAT,
@@ -109,7 +117,7 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
         **sections,
         "summary": summary_of(links),
         "events": [_event(link, proofs.get(link.id)) for link in links],
-        **({"key_events": [_event(e, proofs.get(e.id)) for e in of_keys]} if of_keys else {}),
+        **({"signing_events": [_event(e, proofs.get(e.id)) for e in apart]} if apart else {}),
         "checkpoint": None if point is None else str(checkpoints.cosigned_note(point)),
         "keys": {
             "log": None if point is None else str(checkpoints.key_of(point)),
@@ -120,19 +128,26 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
     }
 
 
-def _key_links(links: Iterable[Link]) -> list[Link]:
-    """The events, in the order of ids, that say which keys those had who signed, until they did.
+def _signing_links(links: Iterable[Link]) -> list[Link]:
+    """The events, in the order of ids, that say which keys those had who signed, until they did;
+    and by which grants it was signed in advance.
 
     Others of their accounts stay out of it: a record is for who reads about one decision.
     """
-    signed = {chain_of(link.principal): link.id for link in links if ASSERTION in link.says}
-    if not signed:
+    last: dict[UUID, int] = {}
+    for link in links:
+        if is_signed_in_advance(link):
+            last[chain_of(f"grant:{link.says.get('grant')}")] = link.id
+        if is_signed_in_advance(link) or ASSERTION in link.says:
+            last[chain_of(link.principal)] = link.id
+    if not last:
         return []
-    rows = Event.objects.filter(subject__in=signed, kind__in=passkeys.KINDS).order_by("pk")
+    kinds = (*passkeys.KINDS, ChangeKind.GRANT_GIVEN)
+    rows = Event.objects.filter(subject__in=last, kind__in=kinds).order_by("pk")
     return [
         link
         for link in (Link(*values) for values in rows.values_list(*Link._fields))
-        if link.id < signed[link.subject]
+        if link.id < last[link.subject]
         and (link.kind != ChangeKind.CHANGE_REQUESTED or link.says.get("change") == ENROLLED)
     ]
 
