@@ -1656,7 +1656,10 @@ class PublicKey:
 def assertion_faults(assertion: Any, statement: Record, key: Record) -> Iterator[str]:
     """The key, verifying its person, signed the challenge that the statement makes."""
     try:
-        if set(assertion) != OF_ASSERTION or max(map(len, assertion.values())) > LONGEST:
+        texts = [text for text in assertion.values() if isinstance(text, str)]
+        if set(assertion) != OF_ASSERTION or [*assertion.values()] != texts:
+            raise ValueError("members")
+        if max(map(len, texts)) > LONGEST:
             raise ValueError("members")
         parts = {name: from_base64url(assertion[name]) for name in OF_ASSERTION - {"nonce"}}
         data, client = parts["authenticator_data"], json.loads(parts["client_data"])

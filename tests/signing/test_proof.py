@@ -164,6 +164,45 @@ def test_an_erasure_leaves_what_was_signed(scene):
     assert faults_of_record(record_of(row)) == []
 
 
+def of_signing(change: Callable[[list[Any]], Any]) -> Callable[[Any], Any]:
+    def changed(record: Any) -> Any:
+        change(record["signing_events"])
+        return record
+
+    return changed
+
+
+FORGED_RECORDS = {
+    "no history of the key": lambda record: record.pop("signing_events"),
+    "no enrolment": of_signing(lambda events: events.pop()),
+    "nobody who asked": of_signing(lambda events: events.pop(0)),
+    "an enrolment in no log": of_signing(
+        lambda events: events[-1].update(leaf_index=None, inclusion=None)
+    ),
+    "another place": of_signing(lambda events: events[-1].update(leaf_index=0)),
+    "another order": of_signing(lambda events: events[0].update(id=events[-1]["id"] + 1)),
+    "a key from later": of_signing(lambda events: events[-1].update(id=10**9)),
+    "another key": of_signing(
+        lambda events: [
+            each.update(details=each["details"].replace("localhost", "elsewhere"))
+            for each in events
+        ]
+    ),
+    "an event of something else": lambda record: record["signing_events"].append(
+        record["events"][0]
+    ),
+}
+
+
+@pytest.mark.parametrize("forge_record", FORGED_RECORDS.values(), ids=FORGED_RECORDS)
+def test_a_record_with_another_history_of_the_key_proves_nothing(scene, forge_record):
+    checkpoints.make()
+    record = record_of(scene.row)
+    forge_record(record)
+
+    assert faults_of_record(record)
+
+
 # --- what is tampered with ----------------------------------------------------------------------
 
 Tampering = Callable[[Scene], str]
