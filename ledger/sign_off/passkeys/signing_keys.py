@@ -106,16 +106,16 @@ def statement_of_enrolment(principal: str, key: SigningKey, nonce: str) -> dict[
 
 
 def _key_in(link: Link) -> SigningKey | None:
-    said: Any = link.says.get(KEY)
+    sealed: Any = link.says.get(KEY)
     waits_s: Any = link.says.get(WAITS)
     try:
         signs_from = int(seals.as_text(link.at)) + max(0, waits_s) * 1_000_000
-        key = SigningKey(**said, signs_from=signs_from)
+        key = SigningKey(**sealed, signs_from=signs_from)
         public_key_of(key)
     except UNREADABLE:
         return None
-    is_text = all(isinstance(each, str) for each in said.values())
-    return key if is_text and key.as_json() == said and type(waits_s) is int else None
+    is_text = all(isinstance(each, str) for each in sealed.values())
+    return key if is_text and key.as_json() == sealed and type(waits_s) is int else None
 
 
 def _credential_in(link: Link) -> str:
