@@ -1809,7 +1809,8 @@ class Signatures:
                     self.grants.append(event)
                 if event["kind"] in VERDICTS:
                     before = history.events[:number]
-                    is_again = nonce_of(event) in [*map(nonce_of, before)]
+                    signed = [nonce_of(each) for each in before if "assertion" in says(each)]
+                    is_again = nonce_of(event) in signed
                     self.votes.append((event, statement_of(event, before), is_again))
 
     def read_use(self, event: Record, assertion: Any) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from approvals.people import begin_enrolling, end_keys, enrol, principal_of
 from approvals.people.sign_in import answered_with, passkeys_of
@@ -18,7 +20,7 @@ from examples import verify as second
 from ledger import execution, states
 from ledger.models import Event, Transaction
 from ledger.proof import retention
-from ledger.proof.audit import decision_records
+from ledger.proof.audit import decision_records, verification
 from ledger.proof.log import checkpoints
 from ledger.seals import as_text
 from ledger.sign_off import passkeys
@@ -120,6 +122,14 @@ def test_the_verifier_counts_keys_and_those_that_operators_enrolled(scene, capsy
     assert "2 keys of people may sign, or did once; two operators enrolled 2" in out.getvalue()
 
 
+def test_keys_are_read_once_however_many_signed(scene):
+    with CaptureQueriesContext(connection) as queries:
+        assert verification.verify().signing_keys == 2
+
+    of_keys = [each for each in queries if "signing_key_enrolled" in each["sql"]]
+    assert len(of_keys) == 1
+
+
 def test_a_key_that_another_one_enrolled_is_proved(scene, as_alice, refund):
     person, new = scene.people["alice"], Authenticator(b"the new one")
     new.add_to(person)
@@ -213,6 +223,7 @@ def with_(**changed: Any) -> Tampering:
 
 
 def key_of_somebody_else(scene: Scene) -> str:
+    scene.keys["bob"].counter = 50
     assertion = {**scene.signed("bob"), "credential": scene.keys["alice"].credential}
     return rewrite(scene.vote(), assertion=assertion)
 
