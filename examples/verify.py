@@ -1933,7 +1933,7 @@ UNREADABLE = (
 )
 ASKED = "break_glass_asked"
 OF_GRANTS = {"grant_given", "grant_ended", ASKED}
-OF_A_GRANTS_VOTE = {"grant", "charges", "break_glass"}
+OF_A_GRANTS_VOTE = {"grant", "charges", "break_glass", "signed_in_advance"}
 # The members of the event by which a grant was given, where they are left out.
 GRANT: Record = {"when": {}, "budgets": [], "warnings": [], "typed": False, "is_break_glass": False}
 GRANT |= dict.fromkeys(("agent", "tool", "tool_version", "given_by", "confirmed_by"), "")
@@ -2102,6 +2102,8 @@ def signature_faults(
         yield "it was typed, and the grant was not."
     if details.get("break_glass", False) is not grant["is_break_glass"]:
         yield "it is break-glass, or not, other than its grant."
+    if details.get("signed_in_advance") and "assertion" not in says(grant["event"]):
+        yield "it says that it was signed in advance, and its grant was not."
     about = [(vote["tenant"], row["proposed_by"]), (grant["tenant"], grant["agent"])]
     if about[0] != about[1] or grant["tool"] not in ("", row["tool"]) or has_evidence:
         yield "its grant is about something else."

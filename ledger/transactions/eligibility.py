@@ -14,6 +14,7 @@ from ledger.models import Transaction, Verdict
 from ledger.principals import Principal, Surface
 from ledger.seals import Link
 from ledger.sign_off import passkeys
+from ledger.sign_off.grants import SIGNED
 from ledger.sign_off.revisions import makers_in
 from ledger.sign_off.rules import Strength, Terms, filled_seats
 from ledger.transactions import sign_offs, votes
@@ -187,12 +188,13 @@ def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:
             Sentence("The rules ask for a note: say why you approve it."),
             hint=Sentence("Nothing was decided."),
         )
-    if terms.strength == Strength.PASSKEY and not (vote.assertion or vote.in_advance):
+    is_signed = bool(vote.assertion) or vote.in_advance.get(SIGNED) is True
+    if terms.strength == Strength.PASSKEY and not is_signed:
         raise NotAllowed(
             Sentence("It is signed with a passkey."),
             hint=Sentence("Nothing was decided. Open it on the desk, and sign there."),
         )
-    if terms.strength == Strength.TYPED and not (vote.typed or vote.assertion):
+    if terms.strength == Strength.TYPED and not (vote.typed or is_signed):
         raise InvalidRequest(
             Sentence("The rules ask to type the amount, or the name, of {tool}.", tool=row.tool),
             hint=Sentence("Nothing was decided."),

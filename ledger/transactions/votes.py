@@ -13,6 +13,7 @@ from ledger.models import Verdict
 from ledger.principals import POLICY, Principal, PrincipalKind, Surface
 from ledger.seals import Link
 from ledger.sign_off import passkeys
+from ledger.sign_off.grants import SIGNED
 from ledger.sign_off.revisions import REVISED, makers_in, number_in
 from ledger.sign_off.rules import (
     APPROVERS,
@@ -264,7 +265,7 @@ def terms_of_vote_faults(link: Link, terms: Terms) -> Iterator[str]:
 
 def is_signed_in_advance(link: Link) -> bool:
     """True if its grant was given with a passkey."""
-    return link.via == Surface.GRANT and link.says.get("signed_in_advance") is True
+    return link.via == Surface.GRANT and link.says.get(SIGNED) is True
 
 
 def assertion_faults(

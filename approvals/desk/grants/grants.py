@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
+from functools import partial
+from typing import Any
 from uuid import UUID
 
 from django.contrib.auth.models import User
@@ -21,6 +23,7 @@ from approvals.models import Role
 from approvals.people import principal_of, require_another_person, user_of
 from approvals.presentation import amount_in_short, full_display, number_written
 from ledger.errors import InvalidRequest, NotAllowed, Sentence
+from ledger.foundation.postgres import database_now
 from ledger.models import Decision, Grant, Transaction, TransactionRow, Verdict
 from ledger.principals import Principal, Surface
 from ledger.sign_off import grants, groups
@@ -77,22 +80,34 @@ def allow(
     typed: str = "",
     digest: str,
     shown: str,
+    credential: str = "",
+    nonce: str = "",
+    in_advance: tuple[str, str] = ("", ""),
 ) -> Grant:
     """Sign in advance what is like this transaction, and it too where it waits: both or neither.
 
     Of one transaction a person gives one grant: the same once more is returned, another one refused
-    while the first stands. ``digest`` and ``shown`` as for ``decisions.approve``.
+    while the first stands. ``digest``, ``shown``, ``credential`` and ``nonce`` as for
+    ``decisions.approve``; ``in_advance`` is credential and nonce of the grant's own signature.
 
     Raises ``NotFound, NotAllowed, InvalidRequest`` and what ``decisions.approve`` raises.
     """
     row, roles = decisions.row_and_roles(user, transaction_id)
-    by, types = principal_of(user), decisions.has_to_type(user, row, Surface.WEB)
+    by, signs = principal_of(user), policies.asks_to_sign(row)
+    types = not signs and decisions.has_to_type(user, row, Surface.WEB)
     if row.intent_digest != digest or full_display.seconds_shown(row, user, shown) is None:
         raise full_display.NotShownInFull(_("It was not shown in full."))
     with atomic():
         if row.state == State.PREPARED or not can_be_allowed(row):
             decisions.approve(
-                user, transaction_id, via=Surface.WEB, typed=typed, digest=digest, shown=shown
+                user,
+                transaction_id,
+                via=Surface.WEB,
+                typed=typed,
+                digest=digest,
+                shown=shown,
+                credential=credential,
+                nonce=nonce,
             )
             may = can_be_allowed(row)
         else:
@@ -103,7 +118,32 @@ def allow(
                 raise InvalidRequest(decisions.why_to_type(row))
         if not may:
             raise NotAllowed(may.why_not)
-        return grants.give(replace(wanted, typed=types), by=by, via=Surface.WEB)
+        wanted = replace(wanted, typed=types)
+        if not signs:
+            return grants.give(wanted, by=by, via=Surface.WEB)
+        about = strength.about(row, grants.VERDICT)
+        assertion, (until,) = strength.answer_to(user, about, *in_advance, added=1)
+        ends_at = datetime.fromisoformat(until)
+        return grants.give_signed(wanted, ends_at, assertion, by=by, via=Surface.WEB)
+
+
+def sign(user: User, row: Transaction, wanted: grants.Wanted, *, shown: str) -> dict[str, Any]:
+    """What the browser signs for ``allow``, one touch after the other: ``{"approve": …,
+    "grant": …}``, each as ``strength.options_for`` has it; the first only where this one waits.
+
+    The grant ends at the time that is signed. Raises ``NotFound, NotAllowed, NotShownInFull``.
+    """
+    may = may_allow(row, str(principal_of(user)), roles_of(user), timezone.now())
+    if not may:
+        raise NotAllowed(may.why_not)
+    waits = row.state == State.PREPARED
+    options = {"approve": decisions.sign(user, row.pk, shown=shown)} if waits else {}
+    until = database_now() + wanted.lasts
+    grant = Grant(**wanted.columns(), given_by=str(principal_of(user)), ends_at=until)
+    about = [*strength.about(row, grants.VERDICT), until.isoformat()]
+    return options | {
+        "grant": strength.options_for(user, about, partial(grants.statement_of_grant, grant))
+    }
 
 
 def not_filled_by(row: Transaction, principal: str) -> str:

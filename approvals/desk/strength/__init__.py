@@ -11,9 +11,19 @@ from approvals.desk.strength.confirmations import (
     word_for_machines,
 )
 from approvals.desk.strength.pace import must_type, note_pace, undo_offered_until, undo_seconds
-from approvals.desk.strength.signing import begin, may_sign, signed, why_no_key
+from approvals.desk.strength.signing import (
+    about,
+    answer_to,
+    begin,
+    may_sign,
+    options_for,
+    signed,
+    why_no_key,
+)
 
 __all__ = [
+    "about",
+    "answer_to",
     "begin",
     "confirmation_word",
     "is_confirmed",
@@ -21,6 +31,7 @@ __all__ = [
     "must_type",
     "names_of_target",
     "note_pace",
+    "options_for",
     "seems_confirmed",
     "signed",
     "signs_of",

@@ -1,11 +1,12 @@
-"""Signing a decision with a passkey: what a person signs, and what the browser answered.
+"""Signing with a passkey: what a person signs, and what the browser answered.
 
-The nonce of the statement is our own signed word that this person was shown this transaction. It
-counts for a few minutes, and once: an event that has it stands in the transaction's history then.
+The nonce of each statement is our own signed word of what it is about, which this person was shown.
+It counts for a few minutes, and once: an event that has it stands in the history then.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -24,40 +25,44 @@ SALT = "approvals.desk.signing"
 VALID_S = 300
 
 
-def begin(user: User, row: Transaction) -> dict[str, Any]:
-    """Options for the browser to sign an approval of this, and the nonce. Raises ``NotAllowed``."""
+def options_for(
+    user: User, about: Sequence[str], statement_of: Callable[[str], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Options for the browser to sign the statement with this nonce, and the nonce.
+
+    ``{"publicKey": {…}, "nonce": "…"}``. Raises ``NotAllowed``.
+    """
     keys = that_sign(user)
     if not keys:
         raise NotAllowed(why_no_key(), hint=_("Nothing was decided."))
-    nonce = signing.dumps([user.pk, str(row.pk), row.intent_digest], salt=SALT)
-    return {**begin_signing(keys, _statement(row, nonce)), "nonce": nonce}
+    nonce = signing.dumps([user.pk, *about], salt=SALT)
+    return {**begin_signing(keys, statement_of(nonce)), "nonce": nonce}
 
 
 def why_no_key() -> str:
     return _("It is signed with a passkey, and you have none yet that signs decisions.")
 
 
-def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[str, str] | None:
-    """The browser's answer, as the decision keeps it. The ledger checks what was signed.
+def answer_to(
+    user: User, about: Sequence[str], credential: str, nonce: str, *, added: int = 0
+) -> tuple[dict[str, str], list[str]]:
+    """What the browser answered, as events keep it, and the ``added`` last members of what it was
+    issued for, after ``about``. The ledger checks what was signed.
 
-    ``None`` once it is decided, or this person has approved it: the ledger says so then. Raises
-    ``InvalidRequest`` for a nonce that was not issued to this person for this, and what
+    Raises ``InvalidRequest`` for a nonce that was not issued to this person for this, and what
     ``assertion_from`` raises.
     """
-    by = str(principal_of(user))
-    has_approved = row.decisions.filter(principal=by).exists()
-    if row.state != State.PREPARED or (has_approved and not seats.may_sign_again(row, by)):
-        return None
     try:
         issued = signing.loads(nonce, salt=SALT, max_age=VALID_S)
     except signing.BadSignature:
-        issued = None
-    if issued != [user.pk, str(row.pk), row.intent_digest]:
+        issued = []
+    known = [user.pk, *about]
+    if len(issued) != len(known) + added or issued[: len(known)] != known:
         raise InvalidRequest(
             _("It was signed too long ago, or something else was."),
             hint=_("Nothing was decided. Look at it again, and sign once more."),
         )
-    return assertion_from(user, credential, nonce)
+    return assertion_from(user, credential, nonce), issued[len(known) :]
 
 
 def may_sign(user: User) -> bool:
@@ -65,14 +70,36 @@ def may_sign(user: User) -> bool:
     return bool(that_sign(user))
 
 
-def _statement(row: Transaction, nonce: str) -> dict[str, Any]:
+def begin(user: User, row: Transaction) -> dict[str, Any]:
+    """Options for the browser to sign an approval of this, and the nonce. Raises ``NotAllowed``."""
     links = seats.links_in(row)
-    return passkeys.statement_of_vote(
-        row.tenant,
-        str(row.pk),
-        revisions.number_in(links),
-        row.intent_digest,
-        asked_by(links).as_json(),
-        nonce,
-        Verdict.APPROVE,
-    )
+
+    def statement_of(nonce: str) -> dict[str, Any]:
+        return passkeys.statement_of_vote(
+            row.tenant,
+            str(row.pk),
+            revisions.number_in(links),
+            row.intent_digest,
+            asked_by(links).as_json(),
+            nonce,
+            Verdict.APPROVE,
+        )
+
+    return options_for(user, about(row), statement_of)
+
+
+def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[str, str] | None:
+    """The browser's answer, of an approval of this. Raises what ``answer_to`` raises.
+
+    ``None`` once it is decided, or this person has approved it: the ledger says so then.
+    """
+    by = str(principal_of(user))
+    has_approved = row.decisions.filter(principal=by).exists()
+    if row.state != State.PREPARED or (has_approved and not seats.may_sign_again(row, by)):
+        return None
+    return answer_to(user, about(row), credential, nonce)[0]
+
+
+def about(row: Transaction, verdict: str = Verdict.APPROVE) -> list[str]:
+    """What a nonce is about: this verdict on this transaction as it is."""
+    return [str(verdict), str(row.pk), row.intent_digest]

@@ -14,7 +14,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.html import format_html
@@ -25,6 +25,8 @@ from approvals.desk import (
     allow,
     may_allow,
     not_filled_by,
+    policies,
+    sign_to_allow,
     span_of,
     time_between,
     who_was_faster,
@@ -48,7 +50,7 @@ from approvals.web.requests import roles_of_request, viewer_of
 from approvals.web.sign_in.authentication import person_of
 from ledger import contracts
 from ledger.contracts import RiskLevel
-from ledger.errors import LedgerError
+from ledger.errors import InvalidRequest, LedgerError
 from ledger.models import Grant, Transaction
 from ledger.sign_off import grants
 from ledger.sign_off.rules import Per, text_of
@@ -268,6 +270,8 @@ def allow_page(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     if "look" in request.POST:
         page = "desk/_allowed.html" if "live" in request.POST else "desk/allow.html"
         return render(request, page, _context(request, row, form))
+    if "sign" in request.POST:
+        return _options(request, row, form)
     if request.method == "GET" or not form.is_valid():
         status = 422 if form.errors else 200
         return render(request, "desk/allow.html", _context(request, row, form), status=status)
@@ -284,18 +288,34 @@ def allow_page(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     return redirect("desk:transaction", transaction_id)
 
 
+def _options(request: HttpRequest, row: Transaction, form: AllowForm) -> JsonResponse:
+    """What the browser has a passkey sign, so that it can be allowed."""
+    try:
+        if not form.is_valid():
+            raise InvalidRequest(str(next(iter(form.errors.values()))[0]))
+        shown = request.POST.get("shown", "")
+        options = sign_to_allow(person_of(request), row, form.wanted(), shown=shown)
+    except LedgerError as refusal:
+        return JsonResponse({"problem": refusal_and_hint(refusal)}, status=refusal.status)
+    return JsonResponse(options)
+
+
 def _allow(request: HttpRequest, row: Transaction, form: AllowForm) -> Grant:
     """Raises ``LedgerError``."""
     given = ApproveForm(request.POST)
     given.is_valid()
-    shown = {name: given.cleaned_data.get(name, "") for name in ("digest", "shown", "typed")}
-    return allow(person_of(request), row.pk, form.wanted(), **shown)
+    names = ("digest", "shown", "typed", "credential", "nonce")
+    shown = {name: given.cleaned_data.get(name, "") for name in names}
+    in_advance = (request.POST.get("grant_credential", ""), request.POST.get("grant_nonce", ""))
+    person = person_of(request)
+    return allow(person, row.pk, form.wanted(), in_advance=in_advance, **shown)
 
 
 def _context(request: HttpRequest, row: Transaction, form: AllowForm) -> dict[str, Any]:
     if not form.is_bound:
         form = AllowForm({each.html_name: each.initial for each in form}, row=row)
     context = item_context(request, row) | {"form": form, "is_whole": True}
+    context["asks_to_sign"] = policies.asks_to_sign(row)
     context["proof"] = full_display.proof_of(row, person_of(request))
     if form.is_valid():
         context |= _foreseen(row, form)

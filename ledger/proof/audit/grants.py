@@ -17,11 +17,14 @@ from ledger.proof.audit.histories import History
 from ledger.proof.audit.rights import TOLERANCE
 from ledger.seals import EPOCH, MICROSECOND, Link
 from ledger.sign_off import grants, revisions
+from ledger.sign_off.passkeys import ASSERTION
 from ledger.sign_off.rules import are_taken, facts_of
 from ledger.transactions import DECISIONS, as_of
 
 KINDS = [ChangeKind.GRANT_GIVEN, ChangeKind.GRANT_ENDED, ChangeKind.BREAK_GLASS_ASKED]
-MARKS = frozenset({"grant", "charges", "break_glass"})  # in the event of a vote by a grant
+MARKS = frozenset(
+    {"grant", "charges", "break_glass", grants.SIGNED}
+)  # in the event of a vote by a grant
 COLUMNS = (
     *("tenant", "agent", "tool", "when", "budgets", "warnings", "typed", "is_break_glass", "why"),
     *("names", "tool_version"),
@@ -54,6 +57,8 @@ class Given:
             yield "it is no signature of who gave it."
         if not all(Principal.parse(signer).is_user for signer, _name in grant.signers):
             yield "only people sign in advance."
+        if ASSERTION in self.link.says:
+            yield from grants.giving_faults(self.link)
         if grant.ends_at - self.link.at > longest + TOLERANCE:
             yield "it lasts longer than any grant may."
 
@@ -181,6 +186,8 @@ def _vote_faults(
     is_typed = says.get("typed", False) in (False, grant.typed)
     if not is_typed or says.get("break_glass", False) is not grant.is_break_glass:
         yield f"grant {grant.pk} does not sign as strongly."
+    if says.get(grants.SIGNED, False) not in (False, ASSERTION in given.link.says):
+        yield f"grant {grant.pk} was not signed with a passkey."
     about = (grant.tenant, grant.agent, grant.tool or row.tool)
     if about != (vote.tenant, row.proposed_by, row.tool) or has_evidence:
         yield f"grant {grant.pk} is about something else."

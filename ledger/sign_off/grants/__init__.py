@@ -38,6 +38,15 @@ from ledger.sign_off.grants.grants import (
     sealed_parts,
     sentence_of,
 )
+from ledger.sign_off.grants.signed import (
+    SIGNED,
+    VERDICT,
+    give_signed,
+    giving_faults,
+    is_signed,
+    signed_vote_faults,
+    statement_of_grant,
+)
 
 __all__ = [
     "CHECKS",
@@ -45,6 +54,8 @@ __all__ = [
     "LONGEST",
     "LONGEST_BREAK_GLASS",
     "SEALED",
+    "SIGNED",
+    "VERDICT",
     "WHY_MAX",
     "Full",
     "Past",
@@ -59,7 +70,10 @@ __all__ = [
     "end_all_of",
     "end_expired",
     "give",
+    "give_signed",
+    "giving_faults",
     "has_room",
+    "is_signed",
     "locked",
     "may_be_granted",
     "names_given",
@@ -70,7 +84,9 @@ __all__ = [
     "rule_of",
     "sealed_parts",
     "sentence_of",
+    "signed_vote_faults",
     "signing",
+    "statement_of_grant",
     "take",
     "used_of",
     "with_room",

@@ -13,6 +13,7 @@ from ledger.principals import Principal
 from ledger.sign_off import groups
 from ledger.sign_off.grants import budgets, grants
 from ledger.sign_off.grants.grants import Wanted, has_room
+from ledger.sign_off.grants.signed import is_signed
 from ledger.sign_off.rules import (
     Facts,
     Judgement,
@@ -110,5 +111,6 @@ def without_room(row: Transaction) -> list[Grant]:
 
 
 def _fits(grant: Grant, terms: Terms) -> bool:
-    is_strong = terms.strength != Strength.TYPED or grant.typed
-    return is_strong and (bool(grant.why) or not terms.needs_note)
+    is_strong = terms.strength == Strength.CLICK or is_signed(grant)
+    is_typed = terms.strength == Strength.TYPED and grant.typed
+    return (is_strong or is_typed) and (bool(grant.why) or not terms.needs_note)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
@@ -102,13 +103,24 @@ def rule_of(grant: Grant | Wanted) -> Rule:
 # --- giving and ending ----------------------------------------------------------------------------
 
 
-def give(wanted: Wanted, *, by: Principal, via: Surface) -> Grant:
-    """One person signs in advance. Raises ``InvalidRequest``, and ``NotAllowed`` for agents."""
+def give(
+    wanted: Wanted,
+    *,
+    by: Principal,
+    via: Surface,
+    until: datetime | None = None,
+    sealed: Mapping[str, Any] = MappingProxyType({}),
+) -> Grant:
+    """One person signs in advance. Raises ``InvalidRequest``, and ``NotAllowed`` for agents.
+
+    ``until`` is the time at which it ends exactly, ``sealed`` are further members of its event.
+    """
     _check_given(wanted, by, LONGEST)
     if not wanted.tool:
         raise InvalidRequest(Sentence("Name the tool."))
     with atomic():
-        return _give(wanted.columns(), wanted.lasts, {}, by, via)
+        ends = {} if until is None else {"ends_at": until}
+        return _give(wanted.columns(), wanted.lasts, ends, by, via, **sealed)
 
 
 def ask_break_glass(wanted: Wanted, *, by: Principal, via: Surface) -> ChangeRequest:
@@ -192,7 +204,7 @@ def _give(
     second: Mapping[str, Any],
     by: Principal,
     via: Surface,
-    **told: str,
+    **told: Any,
 ) -> Grant:
     _lock_tenant(columns["tenant"])
     live = Grant.objects.live().filter(tenant=columns["tenant"], agent=columns["agent"])
@@ -210,8 +222,8 @@ def _give(
             "given_by": str(by),
             "given_by_name": by.display_name[:200],
             **columns,
-            **second,
             "ends_at": Now() + lasts,
+            **second,
         }
     )
     grant.refresh_from_db()

@@ -112,6 +112,8 @@ def _signed_by(grant: Grant, row: TransactionRow, facts: Facts, now: datetime, z
     charges = charges_for(owner, limits, facts, now, zone) or []
     grants.take(row.tenant, row.id, charges)
     says: dict[str, Any] = {"grant": grant.pk, "charges": [each.as_json() for each in charges]}
+    says |= {"break_glass": True} if grant.is_break_glass else {}
+    says |= {grants.SIGNED: True} if grants.is_signed(grant) else {}
     for principal, name in signers:
         signed = decide(
             row.id,
@@ -121,7 +123,7 @@ def _signed_by(grant: Grant, row: TransactionRow, facts: Facts, now: datetime, z
             via=Surface.GRANT,
             reason=grant.why,
             typed=grant.typed,
-            in_advance={**says, **({"break_glass": True} if grant.is_break_glass else {})},
+            in_advance={**says},
         )
         if signed.state != State.PREPARED:
             return True

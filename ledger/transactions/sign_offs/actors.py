@@ -11,7 +11,7 @@ from ledger.models import REFUSALS, Verdict
 from ledger.principals import WORKER, Principal, Surface
 from ledger.seals import Link
 from ledger.sign_off import passkeys, revisions
-from ledger.sign_off.grants import may_be_granted
+from ledger.sign_off.grants import may_be_granted, signed_vote_faults
 from ledger.states import Outcome, State
 from ledger.transactions import deadlines, votes
 from ledger.transactions.sign_offs.chains import name_of
@@ -122,6 +122,8 @@ def _assertion_faults(
     if passkeys.ASSERTION in link.says:
         keys = keys_of(link.principal, link.id)
         yield from votes.assertion_faults(link.principal, link.says, link.at, before, keys)
+    elif votes.is_signed_in_advance(link):
+        yield from signed_vote_faults(link)
 
 
 def lacks_policy(principal: str, says: Mapping[str, Any], first: Mapping[str, Any]) -> bool:

@@ -1,0 +1,107 @@
+"""Grants that were given with a passkey: by these alone is signed in advance what has to be signed.
+
+The giver signs the digest of what the event of the grant says, so that a grant with another bound
+or another end is no grant of theirs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db.transaction import atomic
+
+from ledger import seals
+from ledger.errors import NotAllowed, Sentence
+from ledger.events import ChangeKind, chain_of, lock_chain
+from ledger.models import Event, Grant
+from ledger.principals import Principal, Surface
+from ledger.seals import Link
+from ledger.sign_off import passkeys
+from ledger.sign_off.grants.grants import SEALED, Wanted, give, sealed_parts
+
+SIGNED = "signed_in_advance"  # in the event of a vote by such a grant
+VERDICT = "grant"
+
+
+def statement_of_grant(grant: Grant, nonce: str) -> dict[str, Any]:
+    """What the giver signs of a grant, which need not be stored yet."""
+    return _statement(grant.tenant, sealed_parts(grant), seals.digest_of_text(grant.why), nonce)
+
+
+def give_signed(
+    wanted: Wanted, until: datetime, assertion: Mapping[str, str], *, by: Principal, via: Surface
+) -> Grant:
+    """One person signs in advance with a passkey; it ends at ``until``, as they signed.
+
+    Raises what ``give`` raises, and ``NotAllowed`` for what no key of theirs signed.
+    """
+    with atomic():
+        lock_chain(str(by))  # until it is committed none of their keys ends
+        sealed = {passkeys.ASSERTION: passkeys.checked(assertion)}
+        grant = give(wanted, by=by, via=via, until=until, sealed=sealed)
+        link = _given(grant.pk)
+        for fault in ["its event is missing."] if link is None else giving_faults(link):
+            raise NotAllowed(
+                Sentence("Your signature does not count: {fault}", fault=fault),
+                hint=Sentence("Nothing was decided. Look at it again, and sign once more."),
+            )
+    return grant
+
+
+def is_signed(grant: Grant) -> bool:
+    """True if it was given with a passkey."""
+    link = _given(grant.pk)
+    return link is not None and passkeys.ASSERTION in link.says
+
+
+def giving_faults(link: Link) -> Iterator[str]:
+    """Check that a key of the giver signed, once, the grant that this event gave."""
+    says, giver = link.says, str(link.says.get("given_by"))
+    assertion = says.get(passkeys.ASSERTION)
+    signed = assertion if isinstance(assertion, Mapping) else {}
+    key = passkeys.keys_of(giver, link.id).get(str(signed.get("credential")))
+    if key is None or not key.may_sign_at(int(seals.as_text(link.at))):
+        yield "it is signed with no key with which its giver could sign then."
+        return
+    nonce = str(signed.get("nonce"))
+    yield from passkeys.assertion_faults(
+        assertion, _statement(link.tenant, says, link.reason_digest, nonce), key
+    )
+    earlier = Event.objects.filter(
+        kind=ChangeKind.GRANT_GIVEN, to_state="", principal=link.principal, pk__lt=link.id
+    )
+    if earlier.filter(details__contains=seals.canonical(nonce).decode()).exists():
+        yield "what was signed gave a grant before."
+
+
+def signed_vote_faults(vote: Link) -> Iterator[str]:
+    """Check that the grant by which this vote says it was signed in advance was given so."""
+    number = vote.says.get("grant")
+    link = _given(number) if type(number) is int else None
+    if link is None or link.id > vote.id or link.says.get("given_by") != vote.principal:
+        yield f"{vote.principal} gave no grant that signs it."
+        return
+    yield from (f"its grant {number}: {fault}" for fault in giving_faults(link))
+
+
+def _given(number: int) -> Link | None:
+    rows = Event.objects.filter(subject=chain_of(f"grant:{number}"), kind=ChangeKind.GRANT_GIVEN)
+    values = rows.order_by("seq").values_list(*Link._fields).first()
+    return None if values is None else Link(*values)
+
+
+def _statement(
+    tenant: str, says: Mapping[str, Any], reason_digest: str, nonce: str
+) -> dict[str, Any]:
+    names = (*SEALED, "transaction", "ends_at")
+    parts = {name: says[name] for name in names if name in says} | {"reason_digest": reason_digest}
+    return {
+        "tenant": tenant,
+        "transaction": says.get("transaction", ""),
+        "verdict": VERDICT,
+        "grant": hashlib.sha256(seals.canonical(parts)).hexdigest(),
+        "nonce": nonce,
+    }
