@@ -72,6 +72,7 @@ MOVES: dict[str, dict[str, tuple[set[str], str | None]]] = {
         "asked": ({"prepared"}, None),
         "answered": ({"prepared"}, None),
         "extended": ({"prepared"}, None),
+        "advised": ({"prepared"}, None),
         "noted": (BEGUN | NOT_BEGUN, None),
         "approved": ({"prepared"}, "approved"),
         "approval_withdrawn": ({"prepared", "approved"}, "prepared"),
@@ -820,6 +821,25 @@ def talk_faults(event: Record, before: list[Record], proposer: str) -> Iterator[
         yield "it confirms something else than what was signed off."
 
 
+def advice_faults(event: Record, before: list[Record], required: str) -> Iterator[str]:
+    """An agent's, which is no vote: once on a revision, and where people decide."""
+    details, who = says(event), event["principal"]
+    if not who.startswith("agent:"):
+        yield f"advice by {who}."
+    if required != "HUMAN":
+        yield "advice where people do not decide alone."
+    if details.get("recommends") not in ("approve", "reject"):
+        yield "it recommends nothing."
+    if details.get("intent_digest") != sealed_last(before, "intent_digest"):
+        yield "advice on something else."
+    revised = max([0, *(n for n, each in enumerate(before) if each["kind"] == "revised")])
+    if any((e["kind"], e["principal"]) == ("advised", who) for e in before[revised:]):
+        yield f"a second advice of {who}."
+    keepers = details.get("proposer_kept_by", [])
+    if voter_of(event) in [*keepers, *["agents without a keeper"] * bool(keepers)]:
+        yield f"advice of {who}, for who keeps the agent that proposed it."
+
+
 def task_row_faults(row: Record, events: list[Record]) -> Iterator[str]:
     erasure = erasure_in(events)
     sealed = says(erasure).get("content_erased_at") if erasure is not None else None
@@ -925,6 +945,8 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
             yield f"{name}: {kind} by {who}."
         before = events[: number - 1]
         yield from (f"{name}: {fault}" for fault in talk_faults(event, before, proposer))
+        if kind == "advised":
+            yield from (f"{name}: {fault}" for fault in advice_faults(event, before, required))
         if kind == "revised":
             yield from (f"{name}: {fault}" for fault in revised_faults(event, before))
             voters -= {vote["principal"] for vote in approvals}
@@ -2379,7 +2401,8 @@ OF_EVERY_RECORD = {
     "not_in_checkpoint",
     "next_checkpoint_within_s",
 }
-WITHHELD = frozenset({"noted"})  # the record that an agent gets has no notes of people
+# The record that an agent gets has no notes of people, and no advice to them.
+WITHHELD = frozenset({"noted", "advised"})
 OF_EVERY_EVENT = {"id", "transaction_id", *EVENT, "reason", "hash", "leaf_index", "inclusion"}
 SECTIONS = {"transaction": {"shown", "prepared", "result"}, "task": {"task", "questions"}}
 

@@ -112,6 +112,7 @@ class EventKind(TextChoices):
     ANSWERED = "answered", Sentence("The agent's answer")
     NOTED = "noted", Sentence("A note")
     EXTENDED = "extended", Sentence("Given more time")
+    ADVISED = "advised", Sentence("Advice of a supervising agent")
     APPROVED = "approved", Sentence("Approved")
     APPROVAL_WITHDRAWN = "approval_withdrawn", Sentence("Approval withdrawn")
     TERMS_RENEWED = "terms_renewed", Sentence("Judged by the rules that are active since")
@@ -227,6 +228,8 @@ ASK = _move(EventKind.ASKED, State.PREPARED, to=None)
 ANSWER = _move(EventKind.ANSWERED, State.PREPARED, to=None)
 EXTEND = _move(EventKind.EXTENDED, State.PREPARED, to=None)
 NOTE = _move(EventKind.NOTED, *State, to=None)
+# What a supervising agent would decide, where people do.
+ADVISE = _move(EventKind.ADVISED, State.PREPARED, to=None)
 
 # Other rules were activated before anybody began.
 RENEW_TERMS = _move(EventKind.TERMS_RENEWED, State.PREPARED, State.APPROVED, to=None)
@@ -308,7 +311,7 @@ MOVES = (
     FINISH_COMPENSATION, LATE_RECEIPT, LATE_RECEIPT_SETTLED, SETTLEMENT_PROPOSED,
     SETTLEMENT_DECLINED, CONTENT_ERASED, LEGAL_HOLD_PLACED, LEGAL_HOLD_RELEASED, REVIEW, ESCALATE,
     RENEW_TERMS, TIGHTEN_TERMS, MOVE_DEADLINE, REVISE, CONFIRM_PLAN, OUTDATE, ASK, ANSWER, EXTEND,
-    NOTE, SEND_BACK,
+    NOTE, SEND_BACK, ADVISE,
 )  # fmt: skip
 # How the verifier of the audit log reads the map.
 BY_KIND: dict[str, Move[State]] = {move.kind: move for move in MOVES}

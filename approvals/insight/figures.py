@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
 
@@ -23,6 +23,7 @@ from approvals.presentation import day_of_month, span_of
 from approvals.presentation.labels import title_of
 from ledger.principals import Principal
 from ledger.reporting.usage import OUTCOMES, wait_quantile_s
+from ledger.reporting.usage.counting import FOLLOWED
 from ledger.reporting.usage.figures import Pair, Reviewed, Times, decided, expired_share
 from ledger.states import EventKind
 
@@ -309,17 +310,22 @@ def agents_chart(agents: dict[str, Counter[str]], names: Names) -> Chart:
 
 
 def supervisors_chart(pairs: list[Pair], reviewed: list[Reviewed], names: Names) -> Chart:
-    """Supervising agents' decisions; how often people agreed or would have done otherwise."""
+    """Supervising agents' decisions, and their advice; how often people agreed with either."""
     kinds: dict[str, Counter[str]] = {review.agent: Counter() for review in reviewed}
+    advice: dict[str, Counter[str]] = defaultdict(Counter)
     for pair in pairs:
         if Principal.parse(pair.decider).is_agent:
+            advice[pair.decider] += pair.advice
             kinds[pair.decider] = kinds.get(pair.decider, Counter()) + pair.kinds
     opinions = {review.agent: (review.agreed, review.otherwise) for review in reviewed}
     shown = sorted(kinds)[:MOST_ROWS]
     return Chart(
         "supervisors",
         _("Supervising agents"),
-        _("What they decided or left to people, and what people said of the reviewed part."),
+        _(
+            "What they decided or left to people, what people said of the reviewed part, and how"
+            " often people decided as they advised."
+        ),
         [
             Column("agent", _("Agent"), is_number=False),
             Column("approved", _("approved")),
@@ -328,6 +334,8 @@ def supervisors_chart(pairs: list[Pair], reviewed: list[Reviewed], names: Names)
             Column("reviewed", _("reviewed")),
             Column("agreed_percent", _("people agreed")),
             Column("overridden_percent", _("would have decided otherwise")),
+            Column("advised", _("advised")),
+            Column("followed", _("people decided the same")),
         ],
         [
             [
@@ -336,6 +344,8 @@ def supervisors_chart(pairs: list[Pair], reviewed: list[Reviewed], names: Names)
                 plain(kinds[agent][EventKind.REJECTED]),
                 plain(kinds[agent][EventKind.PASSED_ON]),
                 *_reviews(*opinions.get(agent, (0, 0))),
+                plain(advice[agent].total()),
+                plain(advice[agent][FOLLOWED]),
             ]
             for agent, name in zip(shown, names(shown), strict=True)
         ],

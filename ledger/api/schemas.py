@@ -89,6 +89,15 @@ class PassOnIn(In):
     policy: PolicyIn | None = None
 
 
+class AdviceIn(In):
+    """The decision that a supervisor would make, where people make it."""
+
+    intent_digest: str = Field(min_length=64, max_length=64)
+    recommends: Literal["approve", "reject"]
+    reason: str = Field(min_length=1, max_length=2000, description="People read it.")
+    policy: PolicyIn | None = None
+
+
 LABEL: dict[str, JsonValue] = {"pattern": f"^{POLICY_LABEL.pattern}$"}
 
 

@@ -29,6 +29,7 @@ from ledger.api.rendering import (
     versioned,
 )
 from ledger.api.schemas import (
+    AdviceIn,
     AnswerIn,
     ApproveIn,
     CancelByKeyIn,
@@ -36,6 +37,7 @@ from ledger.api.schemas import (
     CancelIn,
     DecisionRecord,
     PassOnIn,
+    PolicyIn,
     Prepared,
     ProposalIn,
     RejectIn,
@@ -46,7 +48,7 @@ from ledger.api.visibility import supervisor_of, visible, visible_to
 from ledger.api.waiting import LONGEST_WAIT_S
 from ledger.errors import NotFound
 from ledger.foundation.postgres import keyset_page
-from ledger.models import Scope, Transaction
+from ledger.models import Scope, Transaction, Verdict
 from ledger.principals import Surface
 from ledger.proof.audit import decision_records
 from ledger.states import FINAL, State
@@ -252,15 +254,38 @@ def pass_on(request: HttpRequest, transaction_id: UUID, body: PassOnIn) -> HttpR
     return rendered(coordinator.pass_on(transaction_id, **vote))
 
 
+@router.post("/{uuid:transaction_id}/advice", operation_id="adviseOnTransaction", response=DECIDED)
+def advise(request: HttpRequest, transaction_id: UUID, body: AdviceIn) -> HttpResponse:
+    """A supervisor says what it would decide where people do. It is shown to them, and no vote.
+
+    One on each revision, also of what was passed on; neither of the proposer nor of an agent with
+    the same keeper.
+    """
+    caller = caller_of(request, Scope.DECIDE)
+    visible(caller, transaction_id)
+    row = coordinator.advise(
+        transaction_id,
+        Verdict(body.recommends),
+        digest=body.intent_digest,
+        by=caller.principal,
+        via=Surface.REST,
+        reason=body.reason,
+        policy=_citation(body.policy),
+    )
+    return rendered(row)
+
+
+def _citation(policy: PolicyIn | None) -> Citation | None:
+    return None if policy is None else Citation(policy.sha256, tuple(policy.paragraphs))
+
+
 def _vote(
     request: HttpRequest, transaction_id: UUID, body: ApproveIn | RejectIn | PassOnIn
 ) -> Vote:
-    policy = body.policy
-    citation = None if policy is None else Citation(policy.sha256, tuple(policy.paragraphs))
     return {
         "digest": body.intent_digest,
         "by": supervisor_of(request, transaction_id).principal,
         "via": Surface.REST,
         "reason": body.reason,
-        "policy": citation,
+        "policy": _citation(body.policy),
     }

@@ -25,6 +25,7 @@ from ledger.transactions.settlements import (
 from ledger.transactions.sign_offs import (
     ACCOUNT,
     MOVES,
+    RECOMMENDS,
     Former,
     Map,
     as_of,
@@ -35,6 +36,7 @@ from ledger.transactions.sign_offs import (
     revision_faults,
     row_faults,
     sign_off_faults,
+    standing_advice,
     terms_faults,
     why_not_to_act,
 )
@@ -57,6 +59,7 @@ __all__ = [
     "FOR_ITS_AGENT",
     "MOVES",
     "NOT_FINAL",
+    "RECOMMENDS",
     "STUCK_AFTER",
     "Former",
     "Map",
@@ -82,6 +85,7 @@ __all__ = [
     "row_faults",
     "seats_open_to",
     "sign_off_faults",
+    "standing_advice",
     "standing_approval",
     "standing_decisions",
     "terms_faults",

@@ -48,6 +48,7 @@ from ledger.transactions.renewal import renew_terms
 from ledger.transactions.requests import (
     THREAD,
     NotEditable,
+    advise,
     answer,
     ask,
     extend,
@@ -70,6 +71,7 @@ __all__ = [
     "Proposal",
     "Request",
     "Vote",
+    "advise",
     "answer",
     "approve",
     "approve_all",

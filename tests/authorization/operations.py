@@ -250,6 +250,11 @@ def _json_body(address: str, scene: Scene) -> dict[str, Any]:
         "transactions/{transaction_id}/answer": {"text": "It is."},
         "transactions/{transaction_id}/approve": digest,
         "transactions/{transaction_id}/reject": {**digest, "reason": "No."},
+        "transactions/{transaction_id}/advice": {
+            "intent_digest": scene.pending.intent_digest,
+            "recommends": "reject",
+            "reason": "Not mine.",
+        },
         "transactions/{transaction_id}/pass-on": {**digest, "reason": "Not mine."},
         "transactions/{transaction_id}/receipt": {"receipt": {"id": "del_7"}},
         "permits/{jti}/redeem": {"permit": scene.permit.token},

@@ -30,6 +30,7 @@ CHANGES = (change_kinds.ChangeKind, SlackChange, BusChange, BindingChange)
 ACCOUNT_KINDS = {kind for kinds in CHANGES for kind in kinds}
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
+    "advised",
     "plan_confirmed",
     "permit_issued",
     "decision_reviewed",
@@ -78,6 +79,7 @@ NOT_IN_THREADS = NOT_IN_SLACK | {
 }
 # An agent's webhook tells decisions and ends, nothing between them.
 NOT_BY_WEBHOOK = {
+    "advised",
     "plan_confirmed",
     "answered",
     "noted",
@@ -109,6 +111,7 @@ NOT_BY_WEBHOOK = {
 }
 # No trouble of an owning service.
 NOT_FOR_OWNERS = {
+    "advised",
     "revised",
     "plan_confirmed",
     "asked",
@@ -148,6 +151,7 @@ NOT_FOR_OWNERS = {
 }
 # Nothing for a worker to do: it waits for people, is at work already, or has ended.
 WITHOUT_JOB = {
+    "advised",
     "revised",
     "plan_confirmed",
     "asked",

@@ -128,7 +128,7 @@ def allow(
 
 
 def sign(user: User, row: Transaction, wanted: grants.Wanted, *, shown: str) -> dict[str, Any]:
-    """What the browser signs for ``allow``, one touch after the other: ``{"approve": …,
+    """Options for the browser to sign for ``allow``, one touch after the other: ``{"approve": …,
     "grant": …}``, each as ``strength.options_for`` has it; the first only where this one waits.
 
     The grant ends at the time that is signed. Raises ``NotFound, NotAllowed, NotShownInFull``.

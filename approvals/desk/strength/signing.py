@@ -46,7 +46,7 @@ def why_no_key() -> str:
 def answer_to(
     user: User, about: Sequence[str], credential: str, nonce: str, *, added: int = 0
 ) -> tuple[dict[str, str], list[str]]:
-    """What the browser answered, as events keep it, and the ``added`` last members of what it was
+    """The browser's answer, as events keep it, and the ``added`` last members of what it was
     issued for, after ``about``. The ledger checks what was signed.
 
     Raises ``InvalidRequest`` for a nonce that was not issued to this person for this, and what
@@ -101,5 +101,5 @@ def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[st
 
 
 def about(row: Transaction, verdict: str = Verdict.APPROVE) -> list[str]:
-    """What a nonce is about: this verdict on this transaction as it is."""
+    """The subject of a nonce: this verdict on this transaction as it is."""
     return [str(verdict), str(row.pk), row.intent_digest]

@@ -62,6 +62,7 @@ CARRIED: dict[str, dict[int, tuple[str, ...]]] = {
     "redeemPermit": {200: ("Idempotent-Replayed",)},
     "approveTransaction": {200: ("ETag",)},
     "rejectTransaction": {200: ("ETag",)},
+    "adviseOnTransaction": {200: ("ETag",)},
     "submitTask": {
         201: ("Location", "Retry-After", "Assent-Card-Version"),
         200: ("Location", "Retry-After", "Idempotent-Replayed", "Assent-Card-Version"),

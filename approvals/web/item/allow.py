@@ -289,7 +289,7 @@ def allow_page(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 
 
 def _options(request: HttpRequest, row: Transaction, form: AllowForm) -> JsonResponse:
-    """What the browser has a passkey sign, so that it can be allowed."""
+    """Options for the browser to have a passkey sign, so that it can be allowed."""
     try:
         if not form.is_valid():
             raise InvalidRequest(str(next(iter(form.errors.values()))[0]))

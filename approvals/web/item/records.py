@@ -19,7 +19,7 @@ from django.views.decorators.http import require_safe
 from a2a.models import Question, Task
 from a2a.tasks import records as task_records
 from approvals.presentation import in_words, labels, pieces_of
-from approvals.web.item.thread_shown import changed_in
+from approvals.web.item.thread_shown import advice_on, changed_in
 from approvals.web.requests import tenants_of_request
 from ledger import seals
 from ledger.api import record_response
@@ -57,6 +57,7 @@ def transaction(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
         "arguments": intent["arguments"],
         "tx": row,
         "pieces": pieces_of(row),
+        "advice": advice_on(row, row.events.order_by("seq")),
         "changed": changed_in(row, row.events.order_by("seq")),
         "erased_at": row.content_erased_at,
         "state": in_words(row.get_state_display()),

@@ -12,10 +12,10 @@ from django.utils.translation import gettext as _
 
 from approvals.desk import Viewer, links_in, policies, why_stopped
 from approvals.presentation import Difference, differences_in, labels, span_of
-from ledger.models import Event, Transaction
+from ledger.models import Event, Transaction, Verdict
 from ledger.sign_off.revisions import Change, changes_between, content_of
 from ledger.states import OPEN, WITH_EFFECT, Ending, EventKind, State
-from ledger.transactions import coordinator
+from ledger.transactions import RECOMMENDS, coordinator, standing_advice
 from ledger.transactions.deadlines import left_of_rest
 
 MOST_OPEN = 10  # of the thread; earlier entries are folded
@@ -49,6 +49,25 @@ class Changed:
     is_done: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A supervising agent's recommendation, and the policy that it cites, as it was sealed."""
+
+    event: Event
+    to_approve: bool
+    policy: Any
+
+
+def advice_on(row: Transaction, events: Iterable[Event]) -> list[Advice]:
+    """The advice on the revision that is shown."""
+    given = {link.id: link.says for link in standing_advice(links_in(row))}
+    return [
+        Advice(event, says.get(RECOMMENDS) == Verdict.APPROVE, says.get("policy"))
+        for event in events
+        if (says := given.get(event.pk)) is not None
+    ]
+
+
 def thread_context(
     row: Transaction, events: Sequence[Event], viewer: Viewer, now: datetime
 ) -> dict[str, Any]:
@@ -63,6 +82,7 @@ def thread_context(
         "why_fixed": coordinator.why_not_editable(row) if may_change else "",
         "may_talk": may_talk,
         "may_note": policies.may_note(row, viewer.roles),
+        "advice": advice_on(row, events),
         "changed": changed_in(row, events),
         "thread": thread[-MOST_OPEN:],
         "earlier": thread[:-MOST_OPEN],

@@ -61,10 +61,14 @@ def of_transaction(row: Transaction) -> Record:
         )
 
 
+FOR_PEOPLE = frozenset({states.NOTE.kind, states.ADVISE.kind})
+
+
 def for_agents(record: Record) -> Record:
-    """The same without what notes say, which is for people; the digests of their texts stay."""
+    """The same without what notes and advice say, which are for people; the digests of their
+    texts stay."""
     events = (
-        {**event, "reason": ""} if event["kind"] == states.NOTE.kind else event
+        {**event, "reason": ""} if event["kind"] in FOR_PEOPLE else event
         for event in record["events"]
     )
     return {**record, "events": [*events]}

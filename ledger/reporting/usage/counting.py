@@ -14,7 +14,15 @@ from django.db.models import Min
 from django.db.transaction import atomic
 
 from ledger.events import last_settled_event
-from ledger.models import Event, SubjectUse, UsageCursor, UsageDay, UsageDecider, UsageHour
+from ledger.models import (
+    Event,
+    SubjectUse,
+    UsageCursor,
+    UsageDay,
+    UsageDecider,
+    UsageHour,
+    Verdict,
+)
 from ledger.principals import POLICY, Surface
 from ledger.reporting.usage import buckets, subjects
 from ledger.states import EventKind
@@ -44,6 +52,8 @@ WAITED = "waited"
 # The kind under which a day has approvals of what the person had hardly opened.
 QUICK = "quick"
 GRANTS = "grant"  # the decider of what was signed in advance
+# The kinds under which a day has advice on what people decided, by the agent that gave it.
+FOLLOWED, NOT_FOLLOWED = "advice_followed", "advice_not_followed"
 QUICK_S = 3.0  # nobody has read anything in so short a time
 
 _counted_at = float("-inf")
@@ -213,10 +223,29 @@ _QUICK = f"""
     ON CONFLICT (tenant, day, decider, agent, kind, wait)
     DO UPDATE SET number = ledger_usagedecider.number + excluded.number
 """
+# Of what a person decided by hand, each advice on the revision that they decided on.
+_ADVICE = f"""
+    INSERT INTO ledger_usagedecider (tenant, day, decider, agent, kind, wait, number)
+    SELECT d.tenant, d.day, a.principal, d.agent,
+           CASE WHEN (d.kind = '{EventKind.APPROVED}')
+                     = (a.details::jsonb ->> 'recommends' = '{Verdict.APPROVE}')
+                THEN '{FOLLOWED}' ELSE '{NOT_FOLLOWED}' END,
+           {buckets.NONE}, count(*)
+    FROM (
+        SELECT t.tenant, (e.at AT TIME ZONE 'UTC')::date AS day, t.proposed_by AS agent, e.subject,
+               e.seq, e.kind, e.details::jsonb -> 'intent_digest' AS digest
+        {_EVENTS} AND e.principal LIKE 'user:%%' AND {_BY_HAND}
+    ) d JOIN ledger_event a ON a.subject = d.subject AND a.seq < d.seq
+        AND a.kind = '{EventKind.ADVISED}' AND a.details::jsonb -> 'intent_digest' = d.digest
+    GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (tenant, day, decider, agent, kind, wait)
+    DO UPDATE SET number = ledger_usagedecider.number + excluded.number
+"""
 _STATEMENTS = (
     (_DAYS, COUNTED),
     (_HOURS, COUNTED),
     (_WAITS, (EventKind.APPROVED, EventKind.REJECTED, EventKind.SENT_BACK)),
     (_DECIDERS, BY_DECIDER),
+    (_ADVICE, (EventKind.APPROVED, EventKind.REJECTED, EventKind.SENT_BACK)),
     (_QUICK, (EventKind.APPROVAL_RECORDED, EventKind.APPROVED)),
 )

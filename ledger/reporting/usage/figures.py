@@ -14,7 +14,7 @@ from django.db.models import Count, Sum
 
 from ledger.models import Review, ReviewVerdict, UsageDay
 from ledger.reporting.usage import buckets
-from ledger.reporting.usage.counting import OUTCOMES, QUICK
+from ledger.reporting.usage.counting import FOLLOWED, NOT_FOLLOWED, OUTCOMES, QUICK
 from ledger.states import EventKind
 
 # An approver's word, whether or not others had to follow.
@@ -46,13 +46,15 @@ class Times:
 
 @dataclass(slots=True)
 class Pair:
-    """Decisions of one person or agent for one agent."""
+    """Decisions of one person or agent for one agent, and an agent's advice on others."""
 
     agent: str
     decider: str
     kinds: Counter[str] = field(default_factory=Counter)
     waits: Counter[int] = field(default_factory=Counter)
 
+    # On what people decided by hand: FOLLOWED, or NOT_FOLLOWED.
+    advice: Counter[str] = field(default_factory=Counter)
     quick_approvals: int = 0  # within three seconds of opening the item
 
     @property
@@ -118,6 +120,9 @@ def pairs(tenants: Iterable[str], begin: datetime) -> list[Pair]:
         pair = pairs_by_names.setdefault((agent, decider), Pair(agent, decider))
         if kind == QUICK:
             pair.quick_approvals += int(number)
+            continue
+        if kind in {FOLLOWED, NOT_FOLLOWED}:
+            pair.advice[kind] += int(number)
             continue
         pair.kinds[kind] += int(number)
         pair.waits[wait] += int(number)

@@ -27,7 +27,7 @@ VERDICT = "grant"
 
 
 def statement_of_grant(grant: Grant, nonce: str) -> dict[str, Any]:
-    """What the giver signs of a grant, which need not be stored yet."""
+    """The statement that the giver of a grant signs, which need not be stored yet."""
     return _statement(grant.tenant, sealed_parts(grant), seals.digest_of_text(grant.why), nonce)
 
 

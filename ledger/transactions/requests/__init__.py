@@ -1,6 +1,7 @@
 """A transaction while it waits: it is changed, talked about and given more time; and before it
 begins, it is looked at again."""
 
+from ledger.transactions.requests.advising import advise
 from ledger.transactions.requests.revising import (
     NotEditable,
     revise,
@@ -20,6 +21,7 @@ from ledger.transactions.requests.talk import (
 __all__ = [
     "THREAD",
     "NotEditable",
+    "advise",
     "answer",
     "ask",
     "extend",

@@ -11,6 +11,7 @@ from ledger.transactions.sign_offs.actors import (
     lacks_policy,
     sign_off_faults,
 )
+from ledger.transactions.sign_offs.advice import RECOMMENDS, standing_advice
 from ledger.transactions.sign_offs.chains import (
     ACCOUNT,
     MOVES,
@@ -26,6 +27,7 @@ from ledger.transactions.sign_offs.terms import charge_faults, terms_faults
 __all__ = [
     "ACCOUNT",
     "MOVES",
+    "RECOMMENDS",
     "Former",
     "Map",
     "as_of",
@@ -40,6 +42,7 @@ __all__ = [
     "revision_faults",
     "row_faults",
     "sign_off_faults",
+    "standing_advice",
     "terms_faults",
     "why_not_to_act",
 ]

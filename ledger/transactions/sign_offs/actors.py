@@ -14,6 +14,7 @@ from ledger.sign_off import passkeys, revisions
 from ledger.sign_off.grants import may_be_granted, signed_vote_faults
 from ledger.states import Outcome, State
 from ledger.transactions import deadlines, votes
+from ledger.transactions.sign_offs.advice import ADVISED, advice_faults
 from ledger.transactions.sign_offs.chains import name_of
 from ledger.transactions.sign_offs.terms import renewal_faults
 
@@ -77,6 +78,8 @@ def sign_off_faults(
             faults += [*votes.withdrawal_faults(link, vote, links[:n])]
             valid = [each for each in valid if each is not vote]
             deciders.discard(link.principal)
+        if link.kind == ADVISED:
+            faults += advice_faults(link, links[:n])
         if link.kind == states.CONFIRM_PLAN.kind and link.says.keys() & REVISES:
             faults.append("it seals something else than what was signed off.")
         if link.kind == revisions.REVISED:
