@@ -145,11 +145,12 @@ def test_insight_has_how_often_people_agreed(boss, a_transaction, alice, as_alic
     seen = {"by": alice, "via": "web"}
     coordinator.approve(rows[0].pk, digest=rows[0].intent_digest, **seen)
     coordinator.reject(rows[1].pk, digest=rows[1].intent_digest, reason="No.", **seen)
+    coordinator.reject(rows[2].pk, digest=rows[2].intent_digest, reason="No.", **seen)
     counting.count_batch()
 
     agent = str(supervisor.principal)
     [pair] = [each for each in figures.pairs(["acme"], rows[0].created_at) if each.decider == agent]
-    assert (pair.decided, pair.advice) == (0, {FOLLOWED: 1, NOT_FOLLOWED: 1})
+    assert (pair.decided, pair.advice) == (0, {FOLLOWED: 2, NOT_FOLLOWED: 1})
     assert "people decided the same" in as_alice.get("/insight/").content.decode()
 
 
