@@ -61,6 +61,14 @@ def test_a_person_signs_twice_and_what_is_like_it_is_carried_out(as_alice, key, 
     assert faults() == []
 
 
+def test_the_page_has_the_passkey_sign_in_place_of_typing(as_alice, key, refund):
+    page = as_alice.get(address(refund())).content.decode()
+
+    assert "Your passkey signs twice" in page
+    assert 'name="grant_credential"' in page
+    assert 'name="typed"' not in page
+
+
 def test_what_was_signed_already_can_be_allowed_by_one_touch_more(as_alice, key, refund, alice):
     row = refund()
     allow(as_alice, row, key)
