@@ -179,6 +179,8 @@ BY_WORD = {
     "dealt_with": "late_receipt_settled",
     "compensate": "compensation_started",
 }
+# What operators sign where people sign with a passkey.
+WORDS = {"settlement_proposed", *BY_WORD.values()}
 
 FIXED = (
     "id",
@@ -1029,8 +1031,11 @@ def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
     is_grave = row["consequence_level"] == "IRREVERSIBLE" or row["risk_level"] == "CRITICAL"
     is_grave = is_grave or (bool(events) and "settled_by_two" in says(events[0]))
     first: Record = {}
-    for event in events:
+    for number, event in enumerate(events):
         kind, details = event["kind"], says(event)
+        if kind in WORDS and event["principal"].startswith("user:"):
+            for fault in word_faults(event, events[:number]):
+                yield f"event {event['id']} of transaction {event['subject']}: {fault}"
         if kind == "settlement_proposed":
             first = {**details, "by": event["principal"]}
         elif kind in ("settlement_declined", "retried", "retry_ordered"):
@@ -1043,6 +1048,23 @@ def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
                     f"{event['principal']} alone."
                 )
             first = {}
+
+
+def word_faults(event: Record, before: list[Record]) -> Iterator[str]:
+    """Faults of an operator's word that has to be signed, or says that it was."""
+    kind, details = event["kind"], says(event)
+    if "assertion" not in details:
+        if terms_after(before).get("strength") == "passkey":
+            yield f"{kind} by {event['principal']}, not signed with a passkey."
+        return
+    verdict, receipt = details.get("verdict"), details.get("receipt", "")
+    if details.get("intent_digest") != sealed_last(before, "intent_digest"):
+        yield "the settlement is of something else."
+    is_of_kind = kind == "settlement_proposed" or BY_WORD.get(str(verdict)) == kind
+    if not is_of_kind or details.get("outcome", verdict) != verdict:
+        yield "what was signed is another outcome."
+    if details.get("sets", {}).get("receipt", receipt) != receipt:
+        yield "what was signed has another receipt."
 
 
 def is_second_word(who: str, kind: str, details: Record, first: Record) -> bool:
@@ -1722,6 +1744,7 @@ def statement_of(event: Record, before: list[Record]) -> Record:
         "verdict": details.get("verdict"),
         "terms": {part: asked for part, asked in terms.items() if asked and asked != "click"},
         "nonce": nonce_of(event),
+        **({"receipt": details["receipt"]} if details.get("receipt") else {}),
     }
 
 
@@ -1829,7 +1852,7 @@ class Signatures:
                 self.read_use(event, says(event)["assertion"])
                 if event["kind"] == "grant_given":
                     self.grants.append(event)
-                if event["kind"] in VERDICTS:
+                if event["kind"] in VERDICTS or event["kind"] in WORDS:
                     before = history.events[:number]
                     signed = [nonce_of(each) for each in before if "assertion" in says(each)]
                     is_again = nonce_of(event) in signed

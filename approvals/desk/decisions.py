@@ -97,6 +97,15 @@ def sign(user: User, transaction_id: UUID, *, shown: str, opened: bool = False) 
     return strength.begin(user, row)
 
 
+def sign_word(
+    user: User, transaction_id: UUID, *, outcome: Outcome, receipt: str = ""
+) -> dict[str, Any]:
+    """The same for an operator's word on the outcome. Raises ``NotFound, NotAllowed``."""
+    row, roles = row_and_roles(user, transaction_id)
+    require_role(Role.OPERATOR, row, roles)
+    return strength.begin(user, row, outcome, row.late_receipt or receipt.strip())
+
+
 def has_to_type(user: User, row: Transaction, via: Surface) -> bool:
     """True if this person types the amount, or the name, to approve it."""
     is_fast = via == DESK and row.state == State.PREPARED and strength.must_type(user, row)
@@ -164,23 +173,42 @@ def resolve(
     via: Surface,
     reason: str,
     receipt: str = "",
+    credential: str = "",
+    nonce: str = "",
 ) -> Transaction:
-    """Record an operator's statement of the outcome of a transaction in doubt."""
+    """Record an operator's statement of the outcome of a transaction in doubt.
+
+    ``credential`` is what the browser signed with a passkey, and ``nonce`` what for.
+    """
     row, roles = row_and_roles(user, transaction_id)
     require_role(Role.OPERATOR, row, roles)
     statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
     if outcome == Outcome.DECLINE:
         return coordinator.resolve(transaction_id, outcome=outcome, **statement)
+    if credential:
+        statement["assertion"] = strength.signed_word(user, row, outcome, credential, nonce)
     with _by_another_person(row, user):
         return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **statement)
 
 
-def compensate(user: User, transaction_id: UUID, *, via: Surface, reason: str) -> Transaction:
-    """Start the tool's compensation of a committed transaction."""
+def compensate(
+    user: User,
+    transaction_id: UUID,
+    *,
+    via: Surface,
+    reason: str,
+    credential: str = "",
+    nonce: str = "",
+) -> Transaction:
+    """Start the tool's compensation of a committed transaction; signed as ``resolve`` is."""
     row, roles = row_and_roles(user, transaction_id)
     require_role(Role.OPERATOR, row, roles)
+    statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
+    if credential:
+        word = (Outcome.COMPENSATE, credential, nonce)
+        statement["assertion"] = strength.signed_word(user, row, *word)
     with _by_another_person(row, user):
-        return coordinator.compensate(transaction_id, by=principal_of(user), via=via, reason=reason)
+        return coordinator.compensate(transaction_id, **statement)
 
 
 def review(

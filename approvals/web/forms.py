@@ -22,7 +22,7 @@ from ledger.contracts import RiskLevel
 from ledger.foundation.characters import lookalikes, unsafe_in
 from ledger.models import ReviewVerdict
 from ledger.reporting.usage import KINDS
-from ledger.states import State
+from ledger.states import Outcome, State
 
 HOUR, DAY = 3600, 86_400
 # Seconds that people choose among for a task.
@@ -70,6 +70,15 @@ class ApproveForm(forms.Form):
     nonce = forms.CharField(required=False, max_length=500)
 
 
+class SignForm(forms.Form):
+    """Without an outcome it is an approval that is signed."""
+
+    shown = forms.CharField(required=False, max_length=100)
+    opened = forms.BooleanField(required=False)
+    outcome = forms.ChoiceField(required=False, choices=Outcome.choices)
+    receipt = forms.CharField(required=False, max_length=500)
+
+
 class RejectForm(forms.Form):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     reason = ReasonField(
@@ -113,6 +122,8 @@ class ResolveForm(forms.Form):
         max_length=2000,
         error_messages={"required": gettext_lazy("Say how you know; it is kept for good.")},
     )
+    credential = forms.CharField(required=False, max_length=8_000)
+    nonce = forms.CharField(required=False, max_length=500)
 
 
 class ReviewForm(forms.Form):
@@ -124,6 +135,8 @@ class CompensateForm(forms.Form):
     reason = ReasonField(
         max_length=2000, error_messages={"required": gettext_lazy("Say why; it is kept for good.")}
     )
+    credential = forms.CharField(required=False, max_length=8_000)
+    nonce = forms.CharField(required=False, max_length=500)
 
 
 class CancelTaskForm(forms.Form):

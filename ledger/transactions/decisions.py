@@ -218,7 +218,7 @@ def _judge(case: Case | None, vote: Ballot) -> _Judged:
         details |= {**case.seals_of_approval(typed=vote.typed), **vote.in_advance}
         if vote.assertion is not None:
             details[passkeys.ASSERTION] = passkeys.checked(vote.assertion)
-            check_assertion(case, vote.by, details)
+            check_assertion(case.links, case.at, vote.by, details)
         if vote.by == POLICY:
             is_enough = True
         else:

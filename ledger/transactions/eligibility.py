@@ -18,7 +18,7 @@ from ledger.sign_off.grants import SIGNED
 from ledger.sign_off.revisions import makers_in
 from ledger.sign_off.rules import Strength, Terms, filled_seats
 from ledger.transactions import sign_offs, votes
-from ledger.transactions.cases import Case, check_evidence, check_is_not_stopped
+from ledger.transactions.cases import check_evidence, check_is_not_stopped
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ class Vote(TypedDict):
     undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
 
 
+IS_SIGNED = Sentence("It is signed with a passkey.")
 REASON_IS_MISSING = {
     Verdict.REJECT: Sentence("A rejection needs a reason; it is what the agent learns from."),
     Verdict.SEND_BACK: Sentence("Say what to propose instead; the agent reads it."),
@@ -153,14 +154,17 @@ def check_fills_a_seat(
     return voters
 
 
-def check_assertion(case: Case, by: Principal, says: Mapping[str, Any]) -> None:
-    """Raises ``NotAllowed`` for a vote, whose event says this, that its voter's key did not sign.
+def check_assertion(
+    links: Sequence[Link], at: datetime, by: Principal, says: Mapping[str, Any]
+) -> None:
+    """Raises ``NotAllowed`` for a vote or a settlement, whose event says this, that no key of its
+    maker signed.
 
-    Until the vote is committed none of the voter's keys ends.
+    Until it is committed none of these keys ends.
     """
     events.lock_chain(str(by))
     keys = passkeys.keys_of(str(by))
-    for fault in votes.assertion_faults(str(by), says, case.at, case.links, keys):
+    for fault in votes.assertion_faults(str(by), says, at, links, keys):
         raise NotAllowed(
             Sentence("Your signature does not count: {fault}", fault=fault),
             hint=Sentence("Nothing was decided. Look at it again, and sign once more."),
@@ -191,7 +195,7 @@ def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:
     is_signed = bool(vote.assertion) or vote.in_advance.get(SIGNED) is True
     if terms.strength == Strength.PASSKEY and not is_signed:
         raise NotAllowed(
-            Sentence("It is signed with a passkey."),
+            IS_SIGNED,
             hint=Sentence("Nothing was decided. Open it on the desk, and sign there."),
         )
     if terms.strength == Strength.TYPED and not (vote.typed or is_signed):

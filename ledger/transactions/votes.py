@@ -275,8 +275,9 @@ def assertion_faults(
     before: Sequence[Link],
     keys: passkeys.Keys,
 ) -> Iterator[str]:
-    """Check that a key of this principal signed the decision whose event says this, once, on what
-    the transaction was after the events ``before``. ``keys`` are those that it had then.
+    """Check that a key of this principal signed the decision, or the settlement, whose event says
+    this, once, on what the transaction was after the events ``before``. ``keys`` are those that it
+    had then.
     """
     assertion = says[passkeys.ASSERTION]
     signed = assertion if isinstance(assertion, Mapping) else {}
@@ -296,5 +297,6 @@ def assertion_faults(
         asked_by(before).as_json(),
         nonce,
         str(says.get("verdict")),
+        str(says.get("receipt", "")),
     )
     yield from passkeys.assertion_faults(assertion, statement, key)

@@ -18,6 +18,7 @@ from approvals.desk.strength.signing import (
     may_sign,
     options_for,
     signed,
+    signed_word,
     why_no_key,
 )
 
@@ -34,6 +35,7 @@ __all__ = [
     "options_for",
     "seems_confirmed",
     "signed",
+    "signed_word",
     "signs_of",
     "undo_offered_until",
     "undo_seconds",

@@ -70,8 +70,12 @@ def may_sign(user: User) -> bool:
     return bool(that_sign(user))
 
 
-def begin(user: User, row: Transaction) -> dict[str, Any]:
-    """Options for the browser to sign an approval of this, and the nonce. Raises ``NotAllowed``."""
+def begin(
+    user: User, row: Transaction, verdict: str = Verdict.APPROVE, receipt: str = ""
+) -> dict[str, Any]:
+    """Options for the browser to sign an approval of this, and the nonce; or an operator's word,
+    with the outcome as ``verdict``. Raises ``NotAllowed``.
+    """
     links = seats.links_in(row)
 
     def statement_of(nonce: str) -> dict[str, Any]:
@@ -82,10 +86,11 @@ def begin(user: User, row: Transaction) -> dict[str, Any]:
             row.intent_digest,
             asked_by(links).as_json(),
             nonce,
-            Verdict.APPROVE,
+            verdict,
+            receipt,
         )
 
-    return options_for(user, about(row), statement_of)
+    return options_for(user, about(row, verdict), statement_of)
 
 
 def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[str, str] | None:
@@ -98,6 +103,13 @@ def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[st
     if row.state != State.PREPARED or (has_approved and not seats.may_sign_again(row, by)):
         return None
     return answer_to(user, about(row), credential, nonce)[0]
+
+
+def signed_word(
+    user: User, row: Transaction, outcome: str, credential: str, nonce: str
+) -> dict[str, str]:
+    """The browser's answer, of this outcome of it. Raises what ``answer_to`` raises."""
+    return answer_to(user, about(row, outcome), credential, nonce)[0]
 
 
 def about(row: Transaction, verdict: str = Verdict.APPROVE) -> list[str]:

@@ -58,6 +58,7 @@ from approvals.web.forms import (
     ResolveForm,
     SayForm,
     SendBackForm,
+    SignForm,
 )
 from approvals.web.item.rules_in_preview import asked_in_preview
 from approvals.web.item.thread_shown import thread_context
@@ -68,6 +69,7 @@ from approvals.web.requests import (
     viewer_of,
     wants_fragment,
 )
+from approvals.web.sign_in.authentication import person_of
 from ledger.errors import InvalidRequest, LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
@@ -80,7 +82,8 @@ WANTED: dict[Callable[..., Transaction], str] = {
     decisions.reject: EventKind.REJECTED,
     decisions.send_back: EventKind.SENT_BACK,
 }
-APPROVAL = ("digest", "typed", "shown", "opened", "reason", "credential", "nonce")
+SIGNED = ("credential", "nonce")
+APPROVAL = ("digest", "typed", "shown", "opened", "reason", *SIGNED)
 WHOLE = "whole"  # in the query: show everything, nothing folded
 
 
@@ -101,13 +104,16 @@ def approve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @login_required
 @require_POST
 def sign(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
-    """Have the browser sign an approval with a passkey, which is sent along with it then."""
-    form = ApproveForm(request.POST)
+    """Have the browser sign an approval, or an outcome, with a passkey: it is sent along then."""
+    form = SignForm(request.POST)
     try:
         if not form.is_valid():
             raise InvalidRequest(str(next(iter(form.errors.values()))[0]))
-        shown = {name: form.cleaned_data[name] for name in ("shown", "opened")}
-        options = decisions.sign(request.user, transaction_id, **shown)  # type: ignore[arg-type]
+        is_word = bool(form.cleaned_data["outcome"])
+        names = ("outcome", "receipt") if is_word else ("shown", "opened")
+        verb: Callable[..., Any] = decisions.sign_word if is_word else decisions.sign
+        given = {name: form.cleaned_data[name] for name in names}
+        options = verb(person_of(request), transaction_id, **given)
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:
@@ -158,7 +164,7 @@ def more_time(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @require_POST
 def resolve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     form = ResolveForm(request.POST)
-    names = ("outcome", "receipt", "reason")
+    names = ("outcome", "receipt", "reason", *SIGNED)
     return _decide(request, transaction_id, form, decisions.resolve, *names)
 
 
@@ -166,7 +172,7 @@ def resolve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @require_POST
 def compensate(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     form = CompensateForm(request.POST)
-    return _decide(request, transaction_id, form, decisions.compensate, "reason")
+    return _decide(request, transaction_id, form, decisions.compensate, "reason", *SIGNED)
 
 
 def _decide(

@@ -79,9 +79,14 @@ def statement_of_vote(
     terms: Mapping[str, Any],
     nonce: str,
     verdict: str = "approve",
+    receipt: str = "",
 ) -> dict[str, Any]:
-    """The statement of a decision on a transaction, on the ``terms`` that it has then."""
+    """The statement of a decision on a transaction, on the ``terms`` that it has then.
+
+    Of an operator's word, ``verdict`` is the outcome, and ``receipt`` what proves it, if anything.
+    """
     return {
+        **({"receipt": receipt} if receipt else {}),
         "tenant": tenant,
         "transaction": transaction,
         "revision": revision,

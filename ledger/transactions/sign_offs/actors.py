@@ -12,6 +12,7 @@ from ledger.principals import WORKER, Principal, Surface
 from ledger.seals import Link
 from ledger.sign_off import passkeys, revisions
 from ledger.sign_off.grants import may_be_granted, signed_vote_faults
+from ledger.sign_off.rules import Strength
 from ledger.states import Outcome, State
 from ledger.transactions import deadlines, votes
 from ledger.transactions.sign_offs.advice import ADVISED, advice_faults
@@ -62,6 +63,8 @@ SETTLEMENT_KINDS: dict[str, str] = {
     Outcome.COMPENSATE: states.COMPENSATE.kind,
 }
 SETTLED = frozenset(SETTLEMENT_KINDS.values())
+# The words of operators that are signed where people sign with a passkey.
+WORDS = SETTLED | {states.SETTLEMENT_PROPOSED.kind}
 
 
 def sign_off_faults(
@@ -78,6 +81,8 @@ def sign_off_faults(
             faults += [*votes.withdrawal_faults(link, vote, links[:n])]
             valid = [each for each in valid if each is not vote]
             deciders.discard(link.principal)
+        if link.kind in WORDS and Principal.parse(link.principal).is_user:
+            faults += _word_faults(link, links[:n], keys_of)
         if link.kind == ADVISED:
             faults += advice_faults(link, links[:n])
         if link.kind == states.CONFIRM_PLAN.kind and link.says.keys() & REVISES:
@@ -127,6 +132,25 @@ def _assertion_faults(
         yield from votes.assertion_faults(link.principal, link.says, link.at, before, keys)
     elif votes.is_signed_in_advance(link):
         yield from signed_vote_faults(link)
+
+
+def _word_faults(link: Link, before: Sequence[Link], keys_of: passkeys.KeysOf) -> Iterator[str]:
+    """Check that an operator signed what they settled, where people sign with a passkey."""
+    says = link.says
+    if passkeys.ASSERTION not in says:
+        if votes.asked_by(before).strength == Strength.PASSKEY:
+            yield f"{link.kind} by {link.principal}, not signed with a passkey."
+        return
+    if says.get("intent_digest") != revisions.sealed_last(before, "intent_digest"):
+        yield "the settlement is of something else than what was prepared."
+    verdict, sets = str(says.get("verdict")), says.get("sets", {})
+    is_same = says.get("outcome", verdict) == verdict
+    is_proposal = link.kind == states.SETTLEMENT_PROPOSED.kind
+    if not is_same or not (is_proposal or SETTLEMENT_KINDS.get(verdict) == link.kind):
+        yield "what was signed is another outcome."
+    if sets.get("receipt", says.get("receipt", "")) != says.get("receipt", ""):
+        yield "what was signed has another receipt."
+    yield from _assertion_faults(link, before, keys_of)
 
 
 def lacks_policy(principal: str, says: Mapping[str, Any], first: Mapping[str, Any]) -> bool:
