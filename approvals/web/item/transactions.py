@@ -34,6 +34,7 @@ from approvals.desk import (
     signatures_of,
     signs_of,
     state_line,
+    strength,
     undo_offered_until,
     who_was_faster,
     why_stopped,
@@ -68,6 +69,7 @@ from approvals.web.requests import (
     viewer_of,
     wants_fragment,
 )
+from approvals.web.sign_in.authentication import person_of
 from ledger.errors import InvalidRequest, LedgerError, NotFound
 from ledger.models import Event, Transaction
 from ledger.principals import Surface
@@ -107,7 +109,7 @@ def sign(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
         if not form.is_valid():
             raise InvalidRequest(str(next(iter(form.errors.values()))[0]))
         shown = {name: form.cleaned_data[name] for name in ("shown", "opened")}
-        options = decisions.sign(request.user, transaction_id, **shown)  # type: ignore[arg-type]
+        options = decisions.sign(person_of(request), transaction_id, **shown)
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:
@@ -230,8 +232,11 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
     now = timezone.now()
     may_decide = policies.may_decide(row, principal, roles, now)
-    is_fast = bool(may_decide) and must_type(request.user, row)  # type: ignore[arg-type]
-    has_to_type = policies.asks_to_type(row) or is_fast
+    is_signed, person = policies.asks_to_sign(row), person_of(request)
+    is_fast = bool(may_decide) and must_type(person, row)
+    has_to_type = policies.asks_to_type(row) or (is_fast and not is_signed)
+    may_sign = bool(may_decide) and (is_signed or has_to_type) and strength.may_sign(person)
+    needs_dialog = has_to_type or (is_signed and policies.is_irreversible(row))
     signing, events = signatures_of(row, principal), list(row.events.all())
     asked_as = origins.asked_as(row)
     offered = asked_as.reject_options if asked_as else []
@@ -253,8 +258,11 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "stopped_by": why_stopped(row) if row.state in {State.PREPARED, State.APPROVED} else "",
         "is_irreversible": policies.is_irreversible(row),
         "has_to_type": has_to_type,
+        "is_signed": is_signed,
+        "may_sign": may_sign,
+        "why_no_key": strength.why_no_key(person) if is_signed and not may_sign else "",
         "asks_for_note": policies.asks_for_note(row),
-        "approves_in_dialog": has_to_type or policies.asks_for_note(row),
+        "approves_in_dialog": needs_dialog or policies.asks_for_note(row),
         "is_asked_by_rules": policies.asks_to_type(row) or policies.asks_for_note(row),
         "confirmation_word": confirmation_word(row),
         "spellings": _spellings(row) if has_to_type else {},
