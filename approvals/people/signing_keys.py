@@ -50,7 +50,7 @@ State = Mapping[str, Any]
 
 
 class KeyState(StrEnum):
-    """What a passkey is for."""
+    """The use of a passkey."""
 
     NONE = "none"  # it signs in only
     WAITS = "waits"

@@ -14,8 +14,7 @@ from django.utils.translation import gettext as _
 
 from a2a.models import Task
 from a2a.states import TaskEventKind, TaskState
-from approvals.desk import error_in_words, managers_in_words
-from approvals.desk.seats import is_signed_by
+from approvals.desk import error_in_words, is_signed_by, managers_in_words
 from approvals.presentation import (
     Detail,
     Piece,

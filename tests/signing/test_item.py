@@ -25,6 +25,7 @@ def test_who_has_a_key_signs_with_one_touch(as_alice, alice_user, activated, ref
 
     assert f'data-sign="/transactions/{row.pk}/sign" data-approve' in shown
     assert BUTTON in shown
+    assert "Signed with a passkey." in shown
     assert "Approve and allow" not in shown
     assert '<dialog id="approve-' not in shown
 
@@ -79,3 +80,17 @@ def test_a_vote_says_that_a_passkey_signed_it(as_alice, alice_user, activated, r
     assert answer.content.decode().count("with a passkey") == 2
     record = as_alice.get(f"/transactions/{row.pk}/record/").content.decode()
     assert "with a passkey" in record
+
+
+@pytest.mark.parametrize("is_signed", [True, False])
+def test_what_is_signed_is_not_offered_together_with_others(as_alice, activated, refund, is_signed):
+    if is_signed:
+        activated(SIGNED)
+    refund(order="o1")
+    refund(order="o2")
+
+    assert ("Decide 2 of" in page_of_list(as_alice)) is not is_signed
+
+
+def page_of_list(client):
+    return client.get("/").content.decode()

@@ -21,7 +21,7 @@ from ledger.principals import Surface
 @login_required
 @require_POST
 def options(request: HttpRequest, passkey_id: int) -> HttpResponse:
-    """What the browser signs, with a key that signs already, to let this passkey sign, too."""
+    """Options for the browser that signs, with a key which does already, that this one may."""
     try:
         asked, state = begin_enrolling(person_of(request), passkey_id)
     except LedgerError as refusal:

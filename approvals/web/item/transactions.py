@@ -28,15 +28,16 @@ from approvals.desk import (
     holders_of,
     inbox,
     leave_note,
+    may_sign,
     must_type,
     names_of_target,
     policies,
     signatures_of,
     signs_of,
     state_line,
-    strength,
     undo_offered_until,
     who_was_faster,
+    why_no_key,
     why_stopped,
     without_room,
 )
@@ -235,7 +236,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     is_signed, person = policies.asks_to_sign(row), person_of(request)
     is_fast = bool(may_decide) and must_type(person, row)
     has_to_type = policies.asks_to_type(row) or (is_fast and not is_signed)
-    may_sign = bool(may_decide) and (is_signed or has_to_type) and strength.may_sign(person)
+    can_sign = bool(may_decide) and (is_signed or has_to_type) and may_sign(person)
     needs_dialog = has_to_type or (is_signed and policies.is_irreversible(row))
     signing, events = signatures_of(row, principal), list(row.events.all())
     asked_as = origins.asked_as(row)
@@ -259,8 +260,8 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "is_irreversible": policies.is_irreversible(row),
         "has_to_type": has_to_type,
         "is_signed": is_signed,
-        "may_sign": may_sign,
-        "why_no_key": strength.why_no_key(person) if is_signed and not may_sign else "",
+        "may_sign": can_sign,
+        "why_no_key": why_no_key(person) if is_signed and may_decide and not can_sign else "",
         "asks_for_note": policies.asks_for_note(row),
         "approves_in_dialog": needs_dialog or policies.asks_for_note(row),
         "is_asked_by_rules": policies.asks_to_type(row) or policies.asks_for_note(row),
