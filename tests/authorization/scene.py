@@ -247,8 +247,9 @@ class Scene:
         Tenant.objects.update(signing_key_hours=0)
         operators = self.people["admin"], self.people["operator"]
         for name in ("approver", "viewer"):
-            Authenticator(name.encode()).add_to(self.people[name])
-            let_sign(self.people[name], *operators)
+            key = Authenticator(name.encode())
+            key.add_to(self.people[name])
+            let_sign(self.people[name], key, *operators)
             Authenticator(f"another {name}".encode()).add_to(self.people[name])
 
     def _transactions(self) -> None:

@@ -38,7 +38,7 @@ def alice_signs(desk_of, product, settings, alice_user, olga_user, otto_user):
     page.goto(f"{product.url}/account/")
     page.get_by_role("button", name="Add a passkey").click()
     expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
-    let_sign(alice_user, olga_user, otto_user)
+    let_sign(alice_user, None, olga_user, otto_user)
     return page, session
 
 

@@ -27,8 +27,8 @@ def without_waiting(acme: Tenant) -> None:
     Tenant.objects.filter(pk=acme.pk).update(signing_key_hours=0)
 
 
-def let_sign(person: User, asking: Any, confirming: Any) -> None:
-    """Two operators say that the newest passkey of the person may sign."""
+def let_sign(person: User, key: Any, asking: Any, confirming: Any) -> None:
+    """Two operators say that this passkey of the person, the newest, may sign."""
     by, via = principal_of(asking), "web"
     passkey = passkeys_of(person).latest("pk")
     accounts.let_sign(person, passkey.pk, "acme", by=by, via=via)
@@ -41,7 +41,7 @@ def has_key(olga_user: User, otto_user: User) -> Callable[[User], Authenticator]
     def make(person: User) -> Authenticator:
         key = Authenticator(f"key of {person.username}".encode())
         key.add_to(person)
-        let_sign(person, olga_user, otto_user)
+        let_sign(person, key, olga_user, otto_user)
         return key
 
     return make
