@@ -285,7 +285,7 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/approve", {"digest": scene.pending.intent_digest}),
         ("{transaction_id}/sign", {"digest": scene.pending.intent_digest}),
         ("/keys/let-sign", {"passkey": scene.passkey("viewer").pk}),
-        ("/keys/end", {"key": "dmlld2Vy"}),  # that of the viewer
+        ("/keys/end", {"passkey": scene.passkey("viewer").pk}),
         ("/reject", {"digest": scene.pending.intent_digest, "reason": "No."}),
         ("/send-back", {"digest": scene.pending.intent_digest, "reason": "Less."}),
         ("/ask", {"text": "Which order is it?"}),
