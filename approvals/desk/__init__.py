@@ -42,7 +42,7 @@ from approvals.desk.grants import (
     uses_of,
     without_room,
 )
-from approvals.desk.seats import Seat, links_in, seats_of
+from approvals.desk.seats import Seat, is_signed_by, links_in, seats_of
 from approvals.desk.signatures import (
     either_of,
     holders_of,
@@ -93,6 +93,7 @@ __all__ = [
     "give_time",
     "give_work",
     "holders_of",
+    "is_signed_by",
     "leave_note",
     "lent_to",
     "links_in",

@@ -11,7 +11,7 @@ from django.utils import timezone
 from ledger.models import Decision, Transaction, Verdict
 from ledger.principals import Principal, Surface
 from ledger.seals import Link
-from ledger.sign_off import groups, revisions
+from ledger.sign_off import groups, passkeys, revisions
 from ledger.sign_off.rules import Strength, Terms, filled_seats, seating, terms_from
 from ledger.states import EventKind
 from ledger.transactions import (
@@ -72,6 +72,12 @@ def seats_of(row: Transaction) -> list[Seat]:
     approvals = counted_approvals(row)
     taken = seating(terms, _voters(row, approvals))
     return [Seat(group, None if voter is None else approvals[voter]) for group, voter in taken]
+
+
+def is_signed_by(row: Transaction, principal: str) -> bool:
+    """True if a passkey signed the approval of this principal."""
+    link = _sealed(row).get(principal)
+    return link is not None and passkeys.ASSERTION in link.says
 
 
 def missing_seats(row: Transaction) -> int:

@@ -36,6 +36,7 @@ from approvals.people.second_operator import (
     words_for_new_role,
 )
 from approvals.people.signing_keys import (
+    KeyState,
     assertion_from,
     begin_enrolling,
     begin_signing,
@@ -43,6 +44,7 @@ from approvals.people.signing_keys import (
     end_keys,
     enrol,
     enrolled,
+    listed,
     that_sign,
     waiting_time_of,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "ACCOUNT_KINDS",
     "FLAGS",
     "NOTICES",
+    "KeyState",
     "account_requests_of",
     "address_asked_with",
     "ask_for_address",
@@ -73,6 +76,7 @@ __all__ = [
     "knows_way_in",
     "lets_decide",
     "letters_are_possible",
+    "listed",
     "may_decide",
     "may_make_link",
     "name_of",

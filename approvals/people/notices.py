@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -20,6 +21,7 @@ from approvals.people.principals import principal_of, role_in_words
 from ledger.events import ChangeKind, outbox
 from ledger.models import Event
 from ledger.principals import Principal
+from ledger.sign_off import passkeys
 
 NOTICES = "notice"  # of the delivery channel
 # Texts by kind of event: for a change by somebody else, and for one by the person themselves.
@@ -45,6 +47,11 @@ BY_ANOTHER: dict[str, str] = {
     ChangeKind.RECOVERY_CODE_USED: gettext_noop("{who} signed in with a recovery code of yours."),
     ChangeKind.PASSKEY_REMOVED: gettext_noop("{who} removed a passkey of yours."),
     ChangeKind.AUTHENTICATOR_REMOVED: gettext_noop("{who} removed your authenticator app."),
+    ChangeKind.SIGNING_KEY_ENROLLED: gettext_noop(
+        "Two operators, {who} the second, let your passkey {fingerprint} sign decisions from "
+        "{signs_from} on. If it is not yours, end it on the page of your account."
+    ),
+    ChangeKind.SIGNING_KEY_ENDED: gettext_noop("{who} ended a key with which you sign decisions."),
     ChangeKind.COMPANY_CONNECTED: gettext_noop("{who} connected your account with {company}."),
     ChangeKind.COMPANY_DISCONNECTED: gettext_noop(
         "{who} disconnected your account from {company}."
@@ -72,6 +79,11 @@ BY_THEMSELVES: dict[str, str] = {
     ChangeKind.AUTHENTICATOR_REMOVED: gettext_noop(
         "You removed the authenticator app from your account."
     ),
+    ChangeKind.SIGNING_KEY_ENROLLED: gettext_noop(
+        "You let your passkey {fingerprint} sign decisions from {signs_from} on. If it was not "
+        "you, end it on the page of your account."
+    ),
+    ChangeKind.SIGNING_KEY_ENDED: gettext_noop("You ended a key with which you sign decisions."),
     ChangeKind.RECOVERY_CODE_USED: gettext_noop("You signed in with a recovery code."),
     ChangeKind.COMPANY_CONNECTED: gettext_noop("You connected your account with {company}."),
     ChangeKind.COMPANY_DISCONNECTED: gettext_noop("You disconnected your account from {company}."),
@@ -99,6 +111,10 @@ def _template_values(event: Event) -> dict[str, str]:
     values = {"who": event.principal_name, "tenant": event.tenant}
     values |= {"role": "", "slack_user": "", "company": ""}
     values |= {name: str(value) for name, value in details.items() if name in values}
+    if event.kind == ChangeKind.SIGNING_KEY_ENROLLED:
+        signs_from = event.at + timedelta(seconds=int(details[passkeys.WAITS]))
+        values["fingerprint"] = passkeys.SigningKey(**details[passkeys.KEY]).fingerprint
+        values["signs_from"] = f"{signs_from:%Y-%m-%d %H:%M} UTC"
     return values | {"role": role_in_words(values["role"])}
 
 

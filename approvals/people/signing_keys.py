@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -47,9 +49,58 @@ from ledger.sign_off.passkeys import (
 State = Mapping[str, Any]
 
 
+class KeyState(StrEnum):
+    """The use of a passkey."""
+
+    NONE = "none"  # it signs in only
+    WAITS = "waits"
+    SIGNS = "signs"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A passkey of a person, or a key that signed once and whose passkey is gone."""
+
+    key: SigningKey
+    state: KeyState
+    passkey: Passkey | None = None
+
+    @property
+    def signs_from(self) -> datetime:
+        return _time(self.key.signs_from)
+
+    @property
+    def ended_at(self) -> datetime:
+        return _time(self.key.ended_at)
+
+
 def enrolled(person: User) -> Keys:
     """All keys that the person ever had, by credential."""
     return keys_of(str(principal_of(person)))
+
+
+def listed(person: User) -> list[Listed]:
+    """The passkeys of the person, and after these the keys whose passkey is gone."""
+    now, keys = int(seals.as_text(database_now())), dict(enrolled(person))
+    rows = []
+    for passkey in passkeys_of(person):
+        own = key_of(passkey)
+        key = keys.pop(own.credential, own)
+        rows.append(Listed(key, _state_of(key, now, is_enrolled=key is not own), passkey))
+    return [*rows, *(Listed(key, KeyState.ENDED) for key in keys.values())]
+
+
+def _state_of(key: SigningKey, now: int, *, is_enrolled: bool) -> KeyState:
+    if not is_enrolled:
+        return KeyState.NONE
+    if key.ended_at:
+        return KeyState.ENDED
+    return KeyState.SIGNS if key.may_sign_at(now) else KeyState.WAITS
+
+
+def _time(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(microseconds / 1_000_000, UTC)
 
 
 def that_sign(person: User) -> list[SigningKey]:

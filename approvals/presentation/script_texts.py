@@ -44,4 +44,11 @@ def texts_for_scripts() -> dict[str, str]:
         "nothing_next": _("Nothing else waits for you."),
         "not_sent": _("Assent did not answer. Nothing was decided; try again."),
         "copied": _("Copied"),
+        "not_signed": _("Your passkey did not sign. Nothing was decided; try again."),
+        "cannot_sign": _(
+            "This browser cannot use passkeys. Nothing was decided; open it in one that can."
+        ),
+        "left_unsigned": _(
+            "It was changed while you signed. Nothing was decided; look at it again."
+        ),
     }

@@ -14,7 +14,7 @@ from django.utils.translation import gettext as _
 
 from a2a.models import Task
 from a2a.states import TaskEventKind, TaskState
-from approvals.desk import error_in_words, managers_in_words
+from approvals.desk import error_in_words, is_signed_by, managers_in_words
 from approvals.presentation import (
     Detail,
     Piece,
@@ -32,6 +32,7 @@ from approvals.presentation import (
 from approvals.templatetags.desk import folded, tone
 from ledger.contracts import RequiredApprover
 from ledger.models import Decision, Event, Transaction, Verdict
+from ledger.sign_off.passkeys import ASSERTION
 from ledger.states import Ending, EventKind, State
 from ledger.tools import is_for_agent
 
@@ -53,6 +54,7 @@ register.filter("standing_address", standing_address)
 register.filter("length_of_time", length)
 register.filter("kept_in_words", kept_in_words)
 register.filter("key_of_file", key_of_file)
+register.filter("is_signed_by", is_signed_by)
 
 
 @register.filter
@@ -155,6 +157,12 @@ def decision_of(row: Transaction, event: Event) -> Decision | None:
         if given.verdict == verdict and given.principal == event.principal
     )
     return next(of_event, None)
+
+
+@register.filter
+def is_signed(event: Event) -> bool:
+    """True if the event keeps what a passkey signed."""
+    return ASSERTION in json.loads(event.details)
 
 
 @register.filter

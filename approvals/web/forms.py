@@ -22,6 +22,7 @@ from ledger.contracts import RiskLevel
 from ledger.foundation.characters import lookalikes, unsafe_in
 from ledger.models import ReviewVerdict
 from ledger.reporting.usage import KINDS
+from ledger.sign_off.rules import Strength
 from ledger.states import Outcome, State
 
 HOUR, DAY = 3600, 86_400
@@ -33,6 +34,12 @@ RISKS: list[tuple[str, str | Promise]] = [
     (RiskLevel.MEDIUM.value, gettext_lazy("Medium risk")),
     (RiskLevel.HIGH.value, gettext_lazy("High risk")),
     (RiskLevel.CRITICAL.value, gettext_lazy("Critical risk")),
+]
+
+STRENGTHS: list[tuple[str, str | Promise]] = [
+    (Strength.CLICK.value, gettext_lazy("a click")),
+    (Strength.TYPED.value, gettext_lazy("the amount, or the name, typed")),
+    (Strength.PASSKEY.value, gettext_lazy("a passkey")),
 ]
 
 

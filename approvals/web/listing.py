@@ -54,7 +54,8 @@ def list_context(request: HttpRequest) -> dict[str, Any]:
 def _several(listing: inbox.Listing) -> list[tuple[str, int]]:
     """Tools of which several wait for this person, that can be decided together, with how many."""
     rows = [entry.tx for entry in listing.entries if entry.rank in MINE and entry.tx]
-    numbers = Counter(row.tool for row in rows if not policies.is_irreversible(row))
+    each_alone = (policies.is_irreversible, policies.asks_to_sign)
+    numbers = Counter(row.tool for row in rows if not any(asks(row) for asks in each_alone))
     return [(tool, number) for tool, number in numbers.most_common(2) if number > 1]
 
 

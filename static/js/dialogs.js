@@ -1,6 +1,7 @@
 // The dialogs of an item: what is missing stands under the field, a refusal keeps the dialog open,
 // a typed confirmation is checked while one types, and nothing typed is lost when the time is up.
 import { refreshItem } from "./item.js";
+import { tell } from "./page.js";
 import { word } from "./words.js";
 
 const $ = (selector, root = document) => root.querySelector(selector);
@@ -61,13 +62,6 @@ function checkTyped(field) {
 
 const isExpired = () => Boolean($("#item [data-item]")?.dataset.expired);
 
-function tell(form, text) {
-  const fault = $("[data-fault]", form);
-  if (!fault) return;
-  if (fault.textContent !== text) fault.textContent = text;
-  fault.hidden = !text;
-}
-
 const isFilled = (field) =>
   field.type === "radio"
     ? [...field.form.elements].some((other) => other.name === field.name && other.checked)
@@ -77,7 +71,9 @@ const isFilled = (field) =>
 document.addEventListener("submit", (submit) => {
   const form = submit.target;
   if (!form.closest("dialog")) return;
-  const missing = [...form.elements].find((field) => field.required && !isFilled(field));
+  const isSigned = submit.submitter?.dataset.sign !== undefined; // that stands for typing
+  const missing = [...form.elements].find((field) =>
+    field.required && !isFilled(field) && !(isSigned && field.dataset.spellings));
   if (!missing) { tell(form, ""); return; }
   submit.preventDefault();
   submit.stopImmediatePropagation();
@@ -155,7 +151,7 @@ function end(text) {
   dialog.dataset.told = "1";
   tell(form, text);
   for (const field of form.querySelectorAll("textarea, input:not([type=hidden])")) field.readOnly = true;
-  for (const button of form.querySelectorAll("button.primary, .chip")) button.disabled = true;
+  for (const button of form.querySelectorAll("button.primary, .chip, [data-sign]")) button.disabled = true;
   const copyTyped = $("[data-copy-typed]", form);
   if (copyTyped) copyTyped.hidden = !textOf(form);
 }

@@ -19,7 +19,7 @@ export const openId = () => openItem()?.dataset.item;
 const heading = () => $("#item h1");
 // Whether the item that is shown is about to be replaced by another one.
 export const isOpening = () => opened !== openings;
-export const isBusy = () => $("#item dialog[open]") !== null;
+export const isBusy = () => $("#item :is(dialog[open], form[data-signing])") !== null;
 
 // Whether one of them is the open item, or one that it shows beside itself.
 export function concernsItem(ids) {

@@ -9,6 +9,14 @@ export function announce(text) {
   if (region) region.textContent = text;
 }
 
+// The line of a form that says what is missing, or went wrong.
+export function tell(form, text) {
+  const fault = $("[data-fault]", form);
+  if (!fault) return;
+  if (fault.textContent !== text) fault.textContent = text;
+  fault.hidden = !text;
+}
+
 // To the sign-in page, which says that nothing was decided, and back here afterwards.
 export function leaveForSignIn() {
   const there = location.pathname + location.search;

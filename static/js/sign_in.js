@@ -1,50 +1,10 @@
 // Sign-in, account and people: passkeys, Caps Lock, the demo's buttons, links to copy.
+import { isSupported, make, use } from "./passkeys.js";
+
 const $ = (selector, root = document) => root.querySelector(selector);
 const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
 
 // --- passkeys -------------------------------------------------------------------------------------
-
-const bytes = (text) =>
-  Uint8Array.from(atob(text.replace(/-/g, "+").replace(/_/g, "/")), (letter) => letter.charCodeAt(0));
-const text = (buffer) =>
-  btoa(String.fromCharCode(...new Uint8Array(buffer)))
-    .replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
-
-const decoded = (list) => (list ?? []).map((each) => ({ ...each, id: bytes(each.id) }));
-
-function forMaking({ publicKey }) {
-  return {
-    publicKey: {
-      ...publicKey,
-      challenge: bytes(publicKey.challenge),
-      user: { ...publicKey.user, id: bytes(publicKey.user.id) },
-      excludeCredentials: decoded(publicKey.excludeCredentials),
-    },
-  };
-}
-
-const forUsing = ({ publicKey }) => ({
-  publicKey: {
-    ...publicKey,
-    challenge: bytes(publicKey.challenge),
-    allowCredentials: decoded(publicKey.allowCredentials),
-  },
-});
-
-function encoded(credential) {
-  const { response } = credential;
-  const answer = { clientDataJSON: text(response.clientDataJSON) };
-  for (const name of ["attestationObject", "authenticatorData", "signature", "userHandle"]) {
-    if (response[name]) answer[name] = text(response[name]);
-  }
-  return JSON.stringify({
-    id: credential.id,
-    rawId: text(credential.rawId),
-    type: credential.type,
-    clientExtensionResults: credential.getClientExtensionResults(),
-    response: answer,
-  });
-}
 
 async function post(address, form) {
   const answer = await fetch(address, { method: "POST", body: new FormData(form) });
@@ -56,22 +16,18 @@ async function post(address, form) {
 
 async function ceremony(form) {
   const options = await post(form.dataset.options, form);
-  const isMade = form.dataset.passkey === "make";
-  let credential;
+  const ask = form.dataset.passkey === "make" ? make : use;
   try {
-    credential = isMade
-      ? await navigator.credentials.create(forMaking(options))
-      : await navigator.credentials.get(forUsing(options));
+    form.elements.credential.value = await ask(options);
   } catch {
     throw new Error(form.dataset.failed);
   }
-  form.elements.credential.value = encoded(credential);
   const answer = await post(form.action, form);
   location.href = answer.location;
 }
 
 for (const form of $$("[data-passkey]")) {
-  if (!window.PublicKeyCredential) continue;
+  if (!isSupported()) continue;
   form.hidden = false;
   form.addEventListener("submit", async (submit) => {
     submit.preventDefault();

@@ -46,6 +46,16 @@ def test_what_an_operator_changes_is_saved_and_sealed_and_nothing_else(as_olga, 
     assert edits() == [{"undo_seconds": [0, 30], "limit_pending": [None, 7]}]
 
 
+def test_the_waiting_time_of_new_signing_keys_is_kept_here(as_olga, acme):
+    assert as_olga.post(ADDRESS, form_of(as_olga, signing_key_hours="721")).status_code == 422
+
+    as_olga.post(ADDRESS, form_of(as_olga, signing_key_hours="1"))
+
+    acme.refresh_from_db()
+    assert acme.signing_key_hours == 1
+    assert edits() == [{"signing_key_hours": [24, 1]}]
+
+
 @pytest.mark.parametrize("changed", [{"further_tools": "write_note"}, {"tools": ["pay"]}])
 def test_a_tool_that_a_colleague_forbade_meanwhile_stays_forbidden(as_olga, acme, changed):
     Tenant.objects.filter(pk="acme").update(tools=["pay", "launch"])

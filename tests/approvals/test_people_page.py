@@ -9,9 +9,10 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from approvals.http.middleware import roles_of
-from approvals.models import Membership, Passkey, Role
+from approvals.models import Membership, Role
 from approvals.people.sign_in import second_steps
 from ledger.models import ChangeRequest, Event
+from tests.authenticators import Authenticator
 
 pytestmark = pytest.mark.django_db
 NINA = {"username": "nina", "name": "Nina Wolf", "tenant": "acme", "role": "approver"}
@@ -200,17 +201,18 @@ def test_whoever_entered_an_address_may_be_the_same_person(as_olga, olga_user, a
 def test_a_person_has_a_page_with_roles_ways_in_and_sessions(as_olga, as_otto, vera_user, as_vera):
     as_olga.post(f"/people/{vera_user.pk}/role/give", {"role": "acme approver"})
     as_olga.post(f"/people/{vera_user.pk}/role/give", {"role": "acme operator"})
-    key = Passkey.objects.create(user=vera_user, name="Vera's phone", credential=b"secret-key-x")
+    key = Authenticator(b"secret-key-x")
+    key.add_to(vera_user, "Vera's phone")
 
     page = as_otto.get(f"/people/{vera_user.pk}/").content.decode()
 
     assert "given by Olga Novak" in page
     assert "Vera&#x27;s phone" in page
-    assert "secret-key-x" not in page
+    assert key.credential not in page
     change = ChangeRequest.objects.get()
     assert f'href="/changes/{change.pk}/"' in page
     assert vera_user.password not in page
-    assert key.name in as_vera.get("/account/").content.decode().replace("&#x27;", "'")
+    assert "Vera's phone" in as_vera.get("/account/").content.decode().replace("&#x27;", "'")
 
 
 def test_an_operator_signs_somebody_out_everywhere_and_they_are_told(as_olga, olga_user):

@@ -140,6 +140,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "secret_id": scene.credential.pk,
         "notice_id": scene.notice.pk,
         "person_id": scene.people["viewer"].pk,
+        "passkey_id": scene.passkey("approver").pk,
         "browser_id": 1,
         "view_id": scene.view.pk,
         "token": "none",
@@ -282,6 +283,9 @@ def _json_body(address: str, scene: Scene) -> dict[str, Any]:
 def _form(operation: str, scene: Scene) -> dict[str, Any]:
     forms: list[tuple[str, dict[str, Any]]] = [
         ("/approve", {"digest": scene.pending.intent_digest}),
+        ("{transaction_id}/sign", {"digest": scene.pending.intent_digest}),
+        ("/keys/let-sign", {"passkey": scene.passkey("viewer").pk}),
+        ("/keys/end", {"passkey": scene.passkey("viewer").pk}),
         ("/reject", {"digest": scene.pending.intent_digest, "reason": "No."}),
         ("/send-back", {"digest": scene.pending.intent_digest, "reason": "Less."}),
         ("/ask", {"text": "Which order is it?"}),

@@ -24,6 +24,7 @@ from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role, SavedView, SlackRoute, SlackWorkspace
 from approvals.people import principal_of, second_operator
+from approvals.people.sign_in import passkeys_of
 from ledger import contracts, execution
 from ledger.agents import policy_documents
 from ledger.agents.callers import Caller
@@ -56,11 +57,13 @@ from ledger.sign_off import grants, groups, rules
 from ledger.sign_off.grants import Wanted
 from ledger.tools import credentials, manifests, registrations
 from ledger.transactions import coordinator
+from tests.authenticators import Authenticator
 from tests.authorization.table import NO_SCOPE
 from tests.conftest import propose
 from tests.evidence.conftest import filing_tool
 from tests.evidence.files import png
 from tests.permits.conftest import register
+from tests.signing.conftest import let_sign
 
 MANIFEST: dict[str, Any] = {
     "name": "ship",
@@ -108,6 +111,7 @@ class Scene:
         self._clients: dict[str, Client] = {}
         self._agents()
         self._people()
+        self._signing_keys()
         self._transactions()
         self._tasks()
         self._changes()
@@ -238,6 +242,16 @@ class Scene:
         # Every right of the admin, and no more: not a superuser, and of one tenant.
         self.people["admin"].user_permissions.set(Permission.objects.all())
 
+    def _signing_keys(self) -> None:
+        """Two passkeys of each, of which the first one signs."""
+        Tenant.objects.update(signing_key_hours=0)
+        operators = self.people["admin"], self.people["operator"]
+        for name in ("approver", "viewer"):
+            key = Authenticator(name.encode())
+            key.add_to(self.people[name])
+            let_sign(self.people[name], key, *operators)
+            Authenticator(f"another {name}".encode()).add_to(self.people[name])
+
     def _transactions(self) -> None:
         first = User.objects.create_user("first-approver")
         Membership.objects.create(user=first, tenant=self.acme, role=Role.APPROVER)
@@ -292,6 +306,10 @@ class Scene:
         issued = redemption.issue(row.pk, by=self.agents["owner"].principal, via="api")
         Permit.objects.update(expires_at=Now() + timedelta(days=1))  # the table takes a while
         return row, issued
+
+    def passkey(self, name: str) -> Any:
+        """The newest of this person, which signs in only."""
+        return passkeys_of(self.people[name]).last()
 
     def approved_just_now(self) -> Any:
         """By the approver, who can still undo that."""

@@ -130,11 +130,12 @@ def test_its_terms_are_changed_in_a_sentence_and_looser_ones_wait(olga, service)
     terms = {name: page.context["form"][name].value() for name in page.context["form"].fields}
     terms.pop("web_only")
 
-    preview = olga.post(f"/tools/{row.pk}/terms/", {**terms, "quorum": "2"})
+    preview = olga.post(f"/tools/{row.pk}/terms/", {**terms, "quorum": "2", "strength": "passkey"})
     body = {"text": preview.context["form"]["text"].value()}
     olga.post(f"/tools/{row.pk}/version/", {**body, **seen_in(preview)})
-    assert current().contract.quorum == 2
+    assert (current().contract.quorum, current().contract.strength) == (2, "passkey")
 
+    terms["strength"] = "passkey"
     preview = olga.post(f"/tools/{row.pk}/terms/", {**terms, "quorum": "1"})
     body = {"text": preview.context["form"]["text"].value()}
     olga.post(f"/tools/{row.pk}/version/", {**body, **seen_in(preview)})

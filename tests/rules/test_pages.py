@@ -108,7 +108,7 @@ def test_a_rule_asks_for_people_of_groups_and_how_they_sign(as_olga, acme, olga)
             seats_finance="1",
             widen_after="240",
             widen_to="approvers",
-            typed="on",
+            strength="typed",
             note="on",
         )
     )
@@ -122,6 +122,19 @@ def test_a_rule_asks_for_people_of_groups_and_how_they_sign(as_olga, acme, olga)
         "note": True,
     }
     assert "or of no known amount in that currency" in page
+
+
+def test_a_rule_asks_for_a_passkey_and_its_form_shows_that(as_olga, acme):
+    add(as_olga, tool="refund", verdict="ask", people="1", strength="passkey")
+
+    [rule] = draft_rules()
+    assert rule["then"] == {
+        "verdict": "ask",
+        "seats": {"approvers": 1},
+        "strength": "passkey",
+    }
+    form = as_olga.get(f"{PAGE}rule/1/").content.decode()
+    assert '<option value="passkey" selected>' in form
 
 
 def test_what_passes_has_a_sum_and_a_number_in_a_time(as_olga, acme):
@@ -173,7 +186,7 @@ def test_an_edit_begins_from_the_rules_in_force(as_olga, activated):
             "argument": "",
             "value": "",
             "why": "Grown up.",
-            "typed": "",
+            "strength": "",
             "note": "",
             "desk_only": "",
             "seen": seen(),

@@ -27,8 +27,8 @@ def without_waiting(acme: Tenant) -> None:
     Tenant.objects.filter(pk=acme.pk).update(signing_key_hours=0)
 
 
-def let_sign(person: User, key: Authenticator, asking: Any, confirming: Any) -> None:
-    """Two operators say that this passkey of the person may sign."""
+def let_sign(person: User, key: Any, asking: Any, confirming: Any) -> None:
+    """Two operators say that this passkey of the person, the newest, may sign."""
     by, via = principal_of(asking), "web"
     passkey = passkeys_of(person).latest("pk")
     accounts.let_sign(person, passkey.pk, "acme", by=by, via=via)

@@ -137,7 +137,7 @@ def test_a_key_does_not_sign_before_its_waiting_time_is_over(
     answer = asked_to_sign(as_alice, row)
 
     assert answer.status_code == 403
-    assert "you have none yet that signs" in json.loads(answer.content)["problem"]
+    assert "Yours may sign from" in json.loads(answer.content)["problem"]
 
 
 @pytest.mark.parametrize("how", ["the key is ended", "the passkey is removed"])

@@ -112,6 +112,16 @@ def test_the_modal_for_what_cannot_be_undone_repeats_the_amount(
     assert "€4,820.00" in FakeSlack.plain(slack.modals[0])
 
 
+def test_what_is_signed_with_a_passkey_is_opened_on_the_desk(slack, posted, monkeypatch):
+    tool = contracts.tools["pay"]
+    monkeypatch.setattr(tool, "contract", replace(tool.contract, strength="passkey"))
+
+    _, message = posted()
+
+    assert buttons_of(message) == ["open", "stop"]
+    assert "Open to sign" in FakeSlack.plain(message)
+
+
 def test_a_web_only_contract_is_linked_to_and_refused_even_if_clicked(
     slack, posted, served, slack_alice, monkeypatch
 ):

@@ -7,6 +7,7 @@ It counts for a few minutes, and once: an event that has it stands in the histor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -14,7 +15,9 @@ from django.core import signing
 from django.utils.translation import gettext as _
 
 from approvals.desk import seats
-from approvals.people import assertion_from, begin_signing, principal_of, that_sign
+from approvals.people import assertion_from, begin_signing, enrolled, principal_of, that_sign
+from approvals.people.sign_in import passkeys_of
+from approvals.presentation import to_the_minute
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import Transaction, Verdict
 from ledger.sign_off import passkeys, revisions
@@ -34,13 +37,20 @@ def options_for(
     """
     keys = that_sign(user)
     if not keys:
-        raise NotAllowed(why_no_key(), hint=_("Nothing was decided."))
+        raise NotAllowed(why_no_key(user), hint=_("Nothing was decided."))
     nonce = signing.dumps([user.pk, *about], salt=SALT)
     return {**begin_signing(keys, statement_of(nonce)), "nonce": nonce}
 
 
-def why_no_key() -> str:
-    return _("It is signed with a passkey, and you have none yet that signs decisions.")
+def why_no_key(user: User) -> str:
+    """The reason that the person cannot sign now, and what it takes."""
+    waiting = [key.signs_from for key in enrolled(user).values() if not key.ended_at]
+    if waiting:
+        at = to_the_minute(datetime.fromtimestamp(min(waiting) / 1_000_000, UTC))
+        return _("It is signed with a passkey. Yours may sign from {at}.").format(at=at)
+    if passkeys_of(user).exists():
+        return _("It is signed with a passkey. Two operators have to let yours sign first.")
+    return _("It is signed with a passkey. Add one, and have two operators let it sign.")
 
 
 def answer_to(

@@ -101,7 +101,9 @@ def actions(message: SlackMessage, row: Transaction, detail: Detail) -> Block:
         return ActionsBlock(elements=[open_button(url), halt])
     needs_the_desk = policies.only_on_the_desk(row) or policies.asks_for_note(row)
     if needs_the_desk or not detail.is_whole:
-        return ActionsBlock(elements=[open_button(url, _("Decide on the desk"), "primary"), halt])
+        is_signed = policies.asks_to_sign(row)
+        label = _("Open to sign") if is_signed else _("Decide on the desk")
+        return ActionsBlock(elements=[open_button(url, label, "primary"), halt])
     asks_to_type = policies.asks_to_type(row)
     asked_as = origins.asked_as(row)
     has_options = asked_as is not None and bool(asked_as.reject_options)

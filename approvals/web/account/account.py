@@ -27,8 +27,10 @@ from approvals.people import (
     company_sign_in,
     confirm_address,
     letters_are_possible,
+    listed,
     principal_of,
     record_own,
+    that_sign,
 )
 from approvals.people.sign_in import (
     end_sessions,
@@ -112,7 +114,8 @@ def _page(request: HttpRequest, status: int = 200, **forms_in_error: Any) -> Htt
         "email": EmailForm(instance=person),
         "sends_letters": letters_are_possible(),
         "preferences": PreferencesForm(instance=preferences),
-        "passkeys": passkeys_of(person),
+        "passkeys": listed(person),
+        "may_let_sign": bool(that_sign(person)),
         "has_app": second_steps.has_app(person),
         "has_second_step": second_steps.are_wanted(person),
         "codes_left": second_steps.codes_left(person),

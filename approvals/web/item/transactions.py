@@ -28,6 +28,7 @@ from approvals.desk import (
     holders_of,
     inbox,
     leave_note,
+    may_sign,
     must_type,
     names_of_target,
     policies,
@@ -36,6 +37,7 @@ from approvals.desk import (
     state_line,
     undo_offered_until,
     who_was_faster,
+    why_no_key,
     why_stopped,
     without_room,
 )
@@ -236,8 +238,11 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     principal, roles = _viewer(request), roles_of_request(request)
     now = timezone.now()
     may_decide = policies.may_decide(row, principal, roles, now)
-    is_fast = bool(may_decide) and must_type(request.user, row)  # type: ignore[arg-type]
-    has_to_type = policies.asks_to_type(row) or is_fast
+    is_signed, person = policies.asks_to_sign(row), person_of(request)
+    is_fast = bool(may_decide) and must_type(person, row)
+    has_to_type = policies.asks_to_type(row) or (is_fast and not is_signed)
+    can_sign = bool(may_decide) and (is_signed or has_to_type) and may_sign(person)
+    needs_dialog = has_to_type or (is_signed and policies.is_irreversible(row))
     signing, events = signatures_of(row, principal), list(row.events.all())
     asked_as = origins.asked_as(row)
     offered = asked_as.reject_options if asked_as else []
@@ -259,8 +264,11 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "stopped_by": why_stopped(row) if row.state in {State.PREPARED, State.APPROVED} else "",
         "is_irreversible": policies.is_irreversible(row),
         "has_to_type": has_to_type,
+        "is_signed": is_signed,
+        "may_sign": can_sign,
+        "why_no_key": why_no_key(person) if is_signed and may_decide and not can_sign else "",
         "asks_for_note": policies.asks_for_note(row),
-        "approves_in_dialog": has_to_type or policies.asks_for_note(row),
+        "approves_in_dialog": needs_dialog or policies.asks_for_note(row),
         "is_asked_by_rules": policies.asks_to_type(row) or policies.asks_for_note(row),
         "confirmation_word": confirmation_word(row),
         "spellings": _spellings(row) if has_to_type else {},

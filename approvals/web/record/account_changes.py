@@ -9,10 +9,18 @@ from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _, gettext_noop
 
 from approvals.models import Role
-from approvals.people import event_details, knows_way_in, names_of, person_of_request, role_in_words
+from approvals.people import (
+    event_details,
+    knows_way_in,
+    names_of,
+    person_of_request,
+    role_in_words,
+    waiting_time_of,
+)
 from approvals.web.record.pending import Pending, show, strong
 from ledger.events import ChangeKind
 from ledger.models import ChangeRequest, RequestState
+from ledger.sign_off import passkeys
 
 ASKED: dict[str, str] = {
     ChangeKind.ROLE_GRANTED: gettext_noop(
@@ -34,6 +42,10 @@ ASKED: dict[str, str] = {
     ),
     ChangeKind.ACCESS_RESET: gettext_noop(
         "{asker} asks to end every way in which {name} signs in, and to make a new link."
+    ),
+    ChangeKind.SIGNING_KEY_ENROLLED: gettext_noop(
+        "{asker} asks to let a passkey of {name} sign decisions. Its key fingerprint is "
+        "{fingerprint}."
     ),
 }
 
@@ -62,7 +74,13 @@ def _sentence(request: ChangeRequest) -> SafeString:
         name=strong(person),
         role=role_in_words(role),
         tenant=request.tenant,
+        fingerprint=strong(_fingerprint(request)),
     )
+
+
+def _fingerprint(request: ChangeRequest) -> str:
+    is_key = request.kind == ChangeKind.SIGNING_KEY_ENROLLED
+    return passkeys.SigningKey(**request.after[passkeys.KEY]).fingerprint if is_key else ""
 
 
 RIGHTS = {
@@ -79,6 +97,13 @@ def _notes(request: ChangeRequest) -> Iterator[str]:
         yield _(RIGHTS[Role(request.after["role"])])
     for word, names in _permissions(request):
         yield f"{word}: {', '.join(names)}"
+    if request.kind == ChangeKind.SIGNING_KEY_ENROLLED:
+        yield _(
+            "Ask the person themself, by another way than Assent, which key fingerprint they read."
+        )
+        yield _("They are told at once. It signs {hours} hours after you confirm it.").format(
+            hours=int(waiting_time_of(person_of_request(request)).total_seconds() // 3600)
+        )
     if maker := knows_way_in(request):
         yield _("Has come in already, by a link that %(maker)s made.") % {"maker": maker}
 

@@ -209,6 +209,8 @@ def confirm_change(request: HttpRequest, change_id: int) -> HttpResponse:
     if change.kind == ChangeKind.ACCESS_RESET:
         return _reset_link(request, person_of_request(change))
     told = _("Confirmed: it counts from now on.")
+    if change.kind == ChangeKind.SIGNING_KEY_ENROLLED:
+        told = _("Confirmed: the person is told, and it signs once its waiting time is over.")
     if lets_decide(change):
         return _role_confirmed(request, change, told)
     messages.success(request, told)

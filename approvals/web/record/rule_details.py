@@ -12,16 +12,24 @@ from approvals.presentation import in_words, to_the_minute
 from ledger.errors import LedgerError
 from ledger.events import ChangeKind
 from ledger.models import Grant
-from ledger.sign_off import grants, rules
+from ledger.sign_off import grants, passkeys, rules
 from ledger.sign_off.rules import RulesRefused, sentences
 
 TIMES = ("starts_at", "ends_at")
 MOST_SENTENCES = 12
-NAMES = (gettext_noop("what"), gettext_noop("until"), gettext_noop("break glass"))
+OF_KEYS = (passkeys.ASSERTION, passkeys.WAITS)
+NAMES = (
+    gettext_noop("fingerprint"),
+    gettext_noop("what"),
+    gettext_noop("until"),
+    gettext_noop("break glass"),
+)
 
 
 def readable(kind: str, details: Mapping[str, Any]) -> dict[str, Any]:
-    """Of other kinds as they are; rules and grants as sentences, members by name and by day."""
+    """Of other kinds as they are; rules and grants as sentences, members by name and by day, a
+    passkey by its fingerprint."""
+    details = _with_fingerprint(details)
     if kind == ChangeKind.GRANT_GIVEN:
         return _grant(details)
     if kind == ChangeKind.GRANT_ENDED:
@@ -37,6 +45,16 @@ def readable(kind: str, details: Mapping[str, Any]) -> dict[str, Any]:
     for name in ("person", "in_place_of"):
         if f"{name}_name" in shown:
             shown[name] = shown.pop(f"{name}_name")
+    return shown
+
+
+def _with_fingerprint(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    key = details.get(passkeys.KEY)
+    if not isinstance(key, dict):
+        return details
+    shown = {name: details[name] for name in details if name not in {passkeys.KEY, *OF_KEYS}}
+    if "public_key" in key:
+        shown["fingerprint"] = passkeys.SigningKey(**key).fingerprint
     return shown
 
 

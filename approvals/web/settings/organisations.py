@@ -76,6 +76,15 @@ class TenantForm(WithLimits):
         ),
     )
 
+    signing_key_hours = forms.IntegerField(
+        label=gettext_lazy("A passkey that is let sign decisions waits so many hours"),
+        min_value=0,
+        max_value=720,
+        help_text=gettext_lazy(
+            "Its person is told at once, and can end it before it signs. 0: it signs at once."
+        ),
+    )
+
     class Meta:
         model = Tenant
         fields = (
@@ -86,6 +95,7 @@ class TenantForm(WithLimits):
             "demands_scopes",
             "fast_approvals",
             "undo_seconds",
+            "signing_key_hours",
         )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

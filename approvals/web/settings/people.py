@@ -219,7 +219,7 @@ def _change_role(request: HttpRequest, person_id: int, verb: Any) -> HttpRespons
 @require_POST
 def set_active(request: HttpRequest, person_id: int) -> HttpResponse:
     """Close the account, or open it again."""
-    person, tenant = _ours(request, person_id), _home(request, person_id)
+    person, tenant = _ours(request, person_id), home_of(request, person_id)
     value = request.POST.get("active") == "1"
     is_done = accounts.set_flag(person, "is_active", value, tenant=tenant, **origin_of(request))
     return _told(request, person_id, is_done)
@@ -229,7 +229,7 @@ def set_active(request: HttpRequest, person_id: int) -> HttpResponse:
 @require_POST
 def reset(request: HttpRequest, person_id: int) -> HttpResponse:
     """Ask that all ways in of the person end; a second operator confirms, and gets the link."""
-    person, tenant = _ours(request, person_id), _home(request, person_id)
+    person, tenant = _ours(request, person_id), home_of(request, person_id)
     return _told(request, person_id, accounts.reset_access(person, tenant, **origin_of(request)))
 
 
@@ -249,7 +249,7 @@ def _ours(request: HttpRequest, person_id: int) -> User:
     return get_object_or_404(kept_people(kept_tenants(request)), pk=person_id)
 
 
-def _home(request: HttpRequest, person_id: int) -> str:
+def home_of(request: HttpRequest, person_id: int) -> str:
     """A tenant of the person that this operator keeps, whose operators may confirm a change."""
     rows = Membership.objects.filter(user=person_id, tenant__in=kept_tenants(request))
     return str(rows.order_by("tenant").values_list("tenant", flat=True)[0])

@@ -1,7 +1,7 @@
 """The page of one person: roles, names, ways of signing in and sessions, for their operators.
 
-What belongs to the account itself is for operators of all the person's tenants. Of keys and codes
-only that there are any is shown.
+What belongs to the account itself is for operators of all the person's tenants. Of passkeys their
+fingerprints are shown, of codes only that there are any.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from approvals.people import (
     account_requests_of,
     accounts,
     keeps_own_address,
+    listed,
     name_of,
     principal_of,
 )
-from approvals.people.sign_in import passkeys_of, second_steps, sessions_of
+from approvals.people.sign_in import second_steps, sessions_of
 from approvals.web import ringing
 from approvals.web.forms import ProfileForm
 from approvals.web.record.pending import sentence_of
@@ -138,7 +139,7 @@ def _of_account(row: User) -> dict[str, Any]:
     """The ways in, without anything by which somebody else could come in."""
     return {
         "last_seen": Visit.objects.filter(user=row).values_list("last_at", flat=True).first(),
-        "passkeys": passkeys_of(row),
+        "passkeys": listed(row),
         "has_password": row.has_usable_password(),
         "has_app": second_steps.has_app(row),
         "has_company": CompanyIdentity.objects.filter(user=row).exists(),

@@ -11,13 +11,13 @@ from django.utils.translation import gettext as _, gettext_lazy
 
 from approvals.presentation import in_words, refusal_in_words
 from approvals.presentation.labels import risk_words, title_of
-from approvals.web.forms import amount_field
+from approvals.web.forms import STRENGTHS, amount_field
 from approvals.web.settings.rules.rulebook import Rulebook
 from ledger.contracts import CURRENCIES, RiskLevel
 from ledger.errors import LedgerError
 from ledger.models import Agent, Group
 from ledger.sign_off import groups, rules
-from ledger.sign_off.rules import APPROVERS, MOST_SEATS, RulesRefused, sentences
+from ledger.sign_off.rules import APPROVERS, MOST_SEATS, RulesRefused, Strength, sentences
 from ledger.tools import contracts_of
 
 ARGUMENT = "arguments."
@@ -111,8 +111,8 @@ class RuleForm(forms.Form):
         label=gettext_lazy("while it waits"), required=False, coerce=int, empty_value=None
     )
     widen_to = forms.ChoiceField(label=gettext_lazy("Who may sign too"), required=False)
-    typed = forms.BooleanField(
-        label=gettext_lazy("each types the amount, or the name"), required=False
+    strength = forms.ChoiceField(
+        label=gettext_lazy("each signs with"), choices=STRENGTHS, required=False
     )
     note = forms.BooleanField(label=gettext_lazy("each writes a note"), required=False)
     one_by_one = forms.BooleanField(label=gettext_lazy("not together with others"), required=False)
@@ -159,7 +159,7 @@ class RuleForm(forms.Form):
     @property
     def ways(self) -> list[Any]:
         """The fields of how each of them signs."""
-        return [self[name] for name in ("typed", "note", "one_by_one", "desk_only")]
+        return [self[name] for name in ("note", "one_by_one", "desk_only")]
 
     def _tools(self) -> list[Any]:
         """Those that rules may let pass stand apart: of the others, a rule only asks for more."""
@@ -274,11 +274,12 @@ def _asked(given: Mapping[str, Any]) -> dict[str, Any]:
     }
     if given["people"]:
         seats[APPROVERS] = given["people"]
+    strength = given["strength"]
     widen = {"after_minutes": given["widen_after"], "to": given["widen_to"]}
     return {
         **({"seats": seats} if seats else {}),
         **({"widen": widen} if given["widen_after"] else {}),
-        **({"strength": "typed"} if given["typed"] else {}),
+        **({} if strength in {"", Strength.CLICK} else {"strength": strength}),
         **({"desk_only": True} if given["desk_only"] else {}),
         **({"note": True} if given["note"] else {}),
         **({"one_by_one": True} if given["one_by_one"] else {}),
@@ -340,7 +341,7 @@ def _fields_of(rule: Mapping[str, Any]) -> dict[str, Any] | None:
         **{SEATS + name: number for name, number in seats.items()},
         "widen_after": widen.get("after_minutes", ""),
         "widen_to": widen.get("to", APPROVERS),
-        "typed": then.get("strength") == "typed",
+        "strength": then.get("strength", Strength.CLICK.value),
         "note": then.get("note", False),
         "one_by_one": then.get("one_by_one", False),
         "desk_only": then.get("desk_only", False),

@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy
 
+from approvals.web.forms import STRENGTHS
 from approvals.web.settings.operators import choose_tenant
 from ledger.contracts import ConsequenceLevel, RequiredApprover, RiskLevel
 from ledger.models import Tenant
@@ -88,6 +89,7 @@ class TermsForm(forms.Form):
         max_length=300,
         required=False,
     )
+    strength = forms.ChoiceField(label=gettext_lazy("Each of them signs with"), choices=STRENGTHS)
     web_only = forms.BooleanField(
         label=gettext_lazy("It is signed on the desk only, not in Slack"), required=False
     )
