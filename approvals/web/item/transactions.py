@@ -266,6 +266,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "has_to_type": has_to_type,
         "is_signed": is_signed,
         "may_sign": can_sign,
+        "signs_word": is_signed and may_sign(person),
         "why_no_key": why_no_key(person) if is_signed and may_decide and not can_sign else "",
         "asks_for_note": policies.asks_for_note(row),
         "approves_in_dialog": needs_dialog or policies.asks_for_note(row),
