@@ -20,7 +20,7 @@ from ledger.foundation.postgres import of_each
 from ledger.models import Ending, Transaction, may_begin
 from ledger.principals import WORKER, Surface
 from ledger.states import Reasons
-from ledger.transactions import why_not_to_act
+from ledger.transactions import why_not_to_begin
 from ledger.transactions.transitions import (
     FRESH,
     CompiledMove,
@@ -83,7 +83,7 @@ def lapse_hold(transaction_id: UUID) -> None:
 
 def run(lease: Lease) -> None:
     """Call the tool under a lease and record the outcome."""
-    if why := why_not_to_act(lease.row, lease.links):
+    if why := why_not_to_begin(lease.row, lease.links):
         record_failure(lease, why)
         return
     record(lease, call_tool(lease, "execute", on_late_result=record))

@@ -28,7 +28,7 @@ from ledger.execution.tool_calls import (
 )
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.states import Reasons
-from ledger.transactions import why_not_to_act
+from ledger.transactions import why_not_to_begin
 from ledger.transactions.transitions import OneMove
 
 logger = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Executions:
         if tool is None:
             no_tool = Unknown(Reasons.NO_TOOL(tool=lease.row.tool))
             threads.start("", self._record_alone, lease, no_tool)
-        elif why := why_not_to_act(lease.row, lease.links):
+        elif why := why_not_to_begin(lease.row, lease.links):
             threads.start("", self._record_alone, lease, Nothing(why))
         else:
             call = ToolCall(lease, tool, "execute", self._came_back, on_late_result=record)

@@ -28,7 +28,7 @@ from ledger.sign_off.rules import active_number, set_of
 from ledger.states import Reasons, State
 from ledger.tools import permit_tool_of, permits
 from ledger.tools.permits import PermitTool
-from ledger.transactions import why_not_to_act
+from ledger.transactions import why_not_to_begin
 from ledger.transactions.transitions import FRESH, WorkColumns, advance
 
 MOST_PERMITS = 50  # of one transaction
@@ -237,7 +237,7 @@ def _refuse_unless_allowed(row: Transaction) -> None:
 
 def _why_not(row: Transaction) -> str:
     """Check what a worker checks before it begins, and whether the agent may still use the tool."""
-    if why := why_not_to_act(row):
+    if why := why_not_to_begin(row):
         return why
     same = Transaction.objects.filter(tenant=row.tenant, operation_key=row.operation_key)
     if same.with_late_receipt().exists():

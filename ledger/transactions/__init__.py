@@ -39,6 +39,7 @@ from ledger.transactions.sign_offs import (
     standing_advice,
     terms_faults,
     why_not_to_act,
+    why_not_to_begin,
 )
 from ledger.transactions.votes import (
     DECISIONS,
@@ -92,4 +93,5 @@ __all__ = [
     "terms_of_vote_faults",
     "undo_until",
     "why_not_to_act",
+    "why_not_to_begin",
 ]

@@ -354,7 +354,7 @@ def _advance(judged: _Judged, details: Mapping[str, Any]) -> tuple[Transaction, 
 def _hand_over(row: Transaction) -> Transaction:
     """End what the agent carries out itself. What was changed since is left to a worker, which
     finds that out before anything else."""
-    if sign_offs.why_not_to_act(row):
+    if sign_offs.why_not_to_begin(row):
         return row
     refuse_to_begin(row)
     return advance(

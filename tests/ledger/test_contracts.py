@@ -48,6 +48,7 @@ UNSAFE = {
     "E009": {"timeout": timedelta(0)},
     "E010": {"quorum": 0},
     "E011": {"web_only": True, "required_approver": "SUPERVISOR"},
+    "E026": {"strength": "passkey", "required_approver": "SUPERVISOR"},
     "E012": {"remind": timedelta(days=1)},
     "E014": {"retention": timedelta(hours=1)},
     "E015": {"subject": "colour"},

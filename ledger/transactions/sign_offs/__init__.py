@@ -21,7 +21,12 @@ from ledger.transactions.sign_offs.chains import (
     links_of_each,
 )
 from ledger.transactions.sign_offs.former import Former, as_of, former_of, revision_faults
-from ledger.transactions.sign_offs.rows import outcome_faults, row_faults, why_not_to_act
+from ledger.transactions.sign_offs.rows import (
+    outcome_faults,
+    row_faults,
+    why_not_to_act,
+    why_not_to_begin,
+)
 from ledger.transactions.sign_offs.terms import charge_faults, terms_faults
 
 __all__ = [
@@ -45,4 +50,5 @@ __all__ = [
     "standing_advice",
     "terms_faults",
     "why_not_to_act",
+    "why_not_to_begin",
 ]

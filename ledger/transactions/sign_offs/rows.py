@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import Any
 
 from ledger import seals
+from ledger.contracts import STRENGTHS
 from ledger.events import content_faults, erasure_in, former_digests, order_faults
 from ledger.models import Transaction
 from ledger.seals import Link
 from ledger.sign_off import revisions, rules
 from ledger.states import State
+from ledger.tools import tool_of
 from ledger.transactions import deadlines, votes
 from ledger.transactions.sign_offs.actors import sign_off_faults
 from ledger.transactions.sign_offs.chains import MOVES, chain_faults, links_of, name_of
@@ -48,6 +50,21 @@ def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str
     if links[-1].to_state != row.state:
         return f"Its sealed history does not allow it: no event made it {row.state}."
     return next(outcome_faults(row, links, COMPENSATION_INPUT), "")
+
+
+def why_not_to_begin(row: Transaction, links: Sequence[Link] | None = None) -> str:
+    """Why a worker must not carry it out; empty if it may.
+
+    Terms are in the database, contracts are not: what asks for less than its contract does by now
+    may have been prepared by somebody who can write there.
+    """
+    links = links_of(row.pk) if links is None else links
+    if why := why_not_to_act(row, links):
+        return why
+    tool, asked = tool_of(row), votes.asked_by(links).strength
+    if tool is not None and STRENGTHS.index(asked) < STRENGTHS.index(tool.contract.strength):
+        return f"Its contract asks people for more than a {asked} by now: {tool.contract.strength}."
+    return ""
 
 
 def row_faults(row: Any, links: Sequence[Link]) -> Iterator[str]:
