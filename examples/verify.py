@@ -1033,7 +1033,8 @@ def settlement_faults(row: Record, events: list[Record]) -> Iterator[str]:
     first: Record = {}
     for number, event in enumerate(events):
         kind, details = event["kind"], says(event)
-        if kind in WORDS and event["principal"].startswith("user:"):
+        by_system = event["principal"].startswith("system:")
+        if kind in WORDS and not (by_system and kind in ("committed", "disproved")):
             for fault in word_faults(event, events[:number]):
                 yield f"event {event['id']} of transaction {event['subject']}: {fault}"
         if kind == "settlement_proposed":
@@ -1063,7 +1064,8 @@ def word_faults(event: Record, before: list[Record]) -> Iterator[str]:
     is_of_kind = kind == "settlement_proposed" or BY_WORD.get(str(verdict)) == kind
     if not is_of_kind or details.get("outcome", verdict) != verdict:
         yield "what was signed is another outcome."
-    if details.get("sets", {}).get("receipt", receipt) != receipt:
+    sets = details.get("sets")
+    if isinstance(sets, dict) and sets.get("receipt", receipt) != receipt:
         yield "what was signed has another receipt."
 
 
@@ -1785,12 +1787,12 @@ def keys_after(events: list[Record]) -> tuple[dict[str, Record], list[str]]:
                 begin = at + max(0, says(event)["waits_s"]) * 10**6
                 keys[named["credential"]] = {
                     **named,
-                    **{"from": begin, "ended": 2**63, "event": event, "by": by},
+                    **{"from": begin, "ended": 0, "event": event, "by": by},
                 }
         elif event["kind"] in ENDS_KEYS:
             for key in keys.values():
                 if event["kind"] == "access_reset" or key["credential"] == credential:
-                    key["ended"] = min(key["ended"], at)
+                    key["ended"] = key["ended"] or at
         elif event["kind"] == "change_requested":
             asked.append(event)
     return keys, faults
@@ -1816,7 +1818,7 @@ def enrolment_faults(
     if "assertion" in details:
         assertion = details["assertion"]
         own = keys.get(assertion["credential"])
-        if own is None or not own["from"] <= at < own["ended"]:
+        if own is None or own["ended"] or own["from"] > at:
             yield "what enrolled its key was no key of the person then."
             return
         if not is_own:
@@ -1873,7 +1875,8 @@ class Signatures:
         if (who, len(before)) not in self.folds:
             self.folds[who, len(before)] = keys_after(before)[0]
         key = self.folds[who, len(before)].get(str(says(event)["assertion"]["credential"]), {})
-        return key if key and key["from"] <= int(event["at"]) < key["ended"] else {}
+        # Whatever its time says, nothing counts that comes after what ended the key.
+        return key if key and key["from"] <= int(event["at"]) and not key["ended"] else {}
 
     def signing_faults(
         self, who: str, event: Record, statement: Record, is_again: bool

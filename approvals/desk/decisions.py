@@ -185,9 +185,9 @@ def resolve(
     statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
     if outcome == Outcome.DECLINE:
         return coordinator.resolve(transaction_id, outcome=outcome, **statement)
-    if credential:
-        statement["assertion"] = strength.signed_word(user, row, outcome, credential, nonce)
-    with _by_another_person(row, user):
+    with _by_another_person(row, user), atomic():
+        if credential:  # the use of the key is noted only if the word counts
+            statement["assertion"] = strength.signed_word(user, row, outcome, credential, nonce)
         return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **statement)
 
 
@@ -204,10 +204,10 @@ def compensate(
     row, roles = row_and_roles(user, transaction_id)
     require_role(Role.OPERATOR, row, roles)
     statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
-    if credential:
-        word = (Outcome.COMPENSATE, credential, nonce)
-        statement["assertion"] = strength.signed_word(user, row, *word)
-    with _by_another_person(row, user):
+    with _by_another_person(row, user), atomic():
+        if credential:
+            word = (Outcome.COMPENSATE, credential, nonce)
+            statement["assertion"] = strength.signed_word(user, row, *word)
         return coordinator.compensate(transaction_id, **statement)
 
 

@@ -126,16 +126,7 @@ class Grants:
                 yield f"{name}: its charges are not those of its grant."
 
     def _read(self, number: int, link: Link, links: list[Link]) -> Given:
-        says = link.says
-        grant = Grant(
-            pk=number,
-            tenant=link.tenant,
-            why=link.reason,
-            given_by_name=link.principal_name,
-            transaction_id=says.get("transaction"),
-            **{name: says[name] for name in grants.SEALED if name in says},
-            ends_at=EPOCH + int(says["ends_at"]) * MICROSECOND,
-        )
+        grant = grants.as_given(number, link)
         asked = None
         if grant.is_break_glass:
             before = self._asked.get(chain_of(f"break_glass:{link.tenant}"), [])

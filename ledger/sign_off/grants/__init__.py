@@ -41,6 +41,7 @@ from ledger.sign_off.grants.grants import (
 from ledger.sign_off.grants.signed import (
     SIGNED,
     VERDICT,
+    as_given,
     give_signed,
     giving_faults,
     is_signed,
@@ -61,6 +62,7 @@ __all__ = [
     "Past",
     "Signing",
     "Wanted",
+    "as_given",
     "ask_break_glass",
     "budgets_of",
     "clock_of",

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.transaction import atomic
 
 from ledger import seals
-from ledger.errors import NotAllowed, Sentence
+from ledger.errors import LedgerError, NotAllowed, Sentence
 from ledger.events import ChangeKind, chain_of, lock_chain
 from ledger.models import Event, Grant
 from ledger.principals import Principal, Surface
-from ledger.seals import Link
+from ledger.seals import EPOCH, MICROSECOND, Link
 from ledger.sign_off import passkeys
-from ledger.sign_off.grants.grants import SEALED, Wanted, give, sealed_parts
+from ledger.sign_off.grants.grants import SEALED, Wanted, covers, give, sealed_parts
+from ledger.sign_off.rules import facts_of
 
 SIGNED = "signed_in_advance"  # in the event of a vote by such a grant
 VERDICT = "grant"
+TOLERANCE = timedelta(minutes=1)
 
 
 def statement_of_grant(grant: Grant, nonce: str) -> dict[str, Any]:
@@ -66,6 +68,8 @@ def giving_faults(link: Link) -> Iterator[str]:
     if key is None or not key.may_sign_at(int(seals.as_text(link.at))):
         yield "it is signed with no key with which its giver could sign then."
         return
+    if link.principal != giver:
+        yield "somebody else gave it."
     nonce = str(signed.get("nonce"))
     yield from passkeys.assertion_faults(
         assertion, _statement(link.tenant, says, link.reason_digest, nonce), key
@@ -77,14 +81,52 @@ def giving_faults(link: Link) -> Iterator[str]:
         yield "what was signed gave a grant before."
 
 
-def signed_vote_faults(vote: Link) -> Iterator[str]:
-    """Check that the grant by which this vote says it was signed in advance was given so."""
+def signed_vote_faults(vote: Link, row: Any | None) -> Iterator[str]:
+    """Check that the grant by which this vote says it was signed in advance was given so, and that
+    it was live then and covers what was signed. ``row`` has that, where it is known.
+    """
     number = vote.says.get("grant")
     link = _given(number) if type(number) is int else None
     if link is None or link.id > vote.id or link.says.get("given_by") != vote.principal:
         yield f"{vote.principal} gave no grant that signs it."
         return
-    yield from (f"its grant {number}: {fault}" for fault in giving_faults(link))
+    faults = [*giving_faults(link)]
+    ended = Event.objects.filter(
+        subject=link.subject, kind=ChangeKind.GRANT_ENDED, pk__lt=vote.id, pk__gt=link.id
+    )
+    try:
+        grant = as_given(number, link)
+        if ended.exists() or vote.at > grant.ends_at + TOLERANCE:
+            faults.append("it had ended.")
+        if row is not None and not _is_about(grant, row):
+            faults.append("it does not cover what it signs.")
+    except (LedgerError, LookupError, TypeError, ValueError, ArithmeticError):
+        faults.append("it cannot be read.")
+    yield from (f"its grant {number}: {fault}" for fault in faults)
+
+
+def as_given(number: int, link: Link) -> Grant:
+    """The grant of this number as the event that gave it has it; it is not stored.
+
+    Raises ``LookupError, TypeError, ValueError, ArithmeticError`` for one that cannot be read.
+    """
+    says = link.says
+    return Grant(
+        pk=number,
+        tenant=link.tenant,
+        why=link.reason,
+        given_by_name=link.principal_name,
+        transaction_id=says.get("transaction"),
+        **{name: says[name] for name in SEALED if name in says},
+        ends_at=EPOCH + int(says["ends_at"]) * MICROSECOND,
+    )
+
+
+def _is_about(grant: Grant, row: Any) -> bool:
+    is_same = (grant.tenant, grant.agent, grant.tool) == (row.tenant, row.proposed_by, row.tool)
+    if not is_same or row.evidence or grant.is_break_glass:
+        return False
+    return row.content_erased_at is not None or covers(grant, facts_of(row), row.warnings)
 
 
 def _given(number: int) -> Link | None:

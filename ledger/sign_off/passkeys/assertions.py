@@ -8,7 +8,9 @@ the person agrees to, in canonical JSON (RFC 8785).
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +29,17 @@ ASSERTION = "assertion"
 MEMBERS = frozenset({"credential", "authenticator_data", "client_data", "signature", "nonce"})
 LONGEST = 4_000  # characters of a member
 # Of the keys that sign: ES256, EdDSA and RS256 (RFC 9053), which every verifier can check.
-ALGORITHMS = frozenset({-7, -8, -257})
-UNREADABLE = (InvalidRequest, ValueError, TypeError, LookupError, AttributeError, RecursionError)
+# By algorithm, the members of a COSE key that are numbers, and those that are bytes.
+SHAPES: dict[int, tuple[dict[int, int], frozenset[int]]] = {
+    -7: ({1: 2, 3: -7, -1: 1}, frozenset({-2, -3})),
+    -8: ({1: 1, 3: -8, -1: 6}, frozenset({-2})),
+    -257: ({1: 3, 3: -257}, frozenset({-1, -2})),
+}
+ALGORITHMS = frozenset(SHAPES)
+UNREADABLE = (
+    *(InvalidRequest, ValueError, TypeError, LookupError, AttributeError, RecursionError),
+    struct.error,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +71,26 @@ class SigningKey:
         return hashlib.sha256(websafe_decode(self.public_key)).hexdigest()[:16]
 
     def may_sign_at(self, at: int) -> bool:
-        return self.signs_from <= at and not 0 < self.ended_at <= at
+        """True if a key that was folded from the events before this time signs then.
+
+        Whatever its time says, nothing counts whose event comes after that which ended the key.
+        """
+        return self.signs_from <= at and not self.ended_at
 
 
 def public_key_of(key: SigningKey) -> CoseKey:
-    """Raises one of ``UNREADABLE`` for what is no public key of an algorithm that signs."""
-    public_key = CoseKey.parse(cbor.decode(websafe_decode(key.public_key)))  # type: ignore[arg-type]
-    if public_key.ALGORITHM not in ALGORITHMS:
+    """Raises one of ``UNREADABLE`` for what is no public key of an algorithm that signs.
+
+    It is written in one way only, so that every verifier reads the same.
+    """
+    raw = websafe_decode(key.public_key)
+    public_key = CoseKey.parse(cbor.decode(raw))  # type: ignore[arg-type]
+    numbers, texts = SHAPES[public_key.ALGORITHM]
+    is_of_shape = dict(public_key) == {**numbers, **{name: public_key[name] for name in texts}}
+    if not is_of_shape or cbor.encode(dict(public_key)) != raw:
         raise ValueError(public_key.ALGORITHM)
+    with suppress(InvalidSignature):
+        public_key.verify(b"", b"")  # raises what else is wrong, as a point that is on no curve
     return public_key
 
 

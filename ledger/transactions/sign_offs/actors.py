@@ -65,6 +65,8 @@ SETTLEMENT_KINDS: dict[str, str] = {
 SETTLED = frozenset(SETTLEMENT_KINDS.values())
 # The words of operators that are signed where people sign with a passkey.
 WORDS = SETTLED | {states.SETTLEMENT_PROPOSED.kind}
+# These are a worker's as well, which knows the outcome.
+WORDS_OF_WORKERS = frozenset({states.COMMIT.kind, states.DISPROVE.kind})
 
 
 def sign_off_faults(
@@ -81,7 +83,7 @@ def sign_off_faults(
             faults += [*votes.withdrawal_faults(link, vote, links[:n])]
             valid = [each for each in valid if each is not vote]
             deciders.discard(link.principal)
-        if link.kind in WORDS and Principal.parse(link.principal).is_user:
+        if is_word(link):
             faults += _word_faults(link, links[:n], keys_of)
         if link.kind == ADVISED:
             faults += advice_faults(link, links[:n])
@@ -98,9 +100,11 @@ def sign_off_faults(
         if link.kind in votes.DECISIONS:
             required = votes.required_approver(terms.required_approver, links[:n])
             faults += votes.terms_of_vote_faults(link, terms)
-            faults += _assertion_faults(link, links[:n], keys_of)
             is_live = revisions.number_in(links[:n]) == revisions.number_in(links)
             seen = row if is_live else None
+            faults += _assertion_faults(link, links[:n], keys_of)
+            if votes.is_signed_in_advance(link) and passkeys.ASSERTION not in link.says:
+                faults += signed_vote_faults(link, seen)
             decision_faults = [*_decision_faults(link, seen, links[:n], required, deciders)]
             if (
                 is_approval(link)
@@ -130,8 +134,12 @@ def _assertion_faults(
     if passkeys.ASSERTION in link.says:
         keys = keys_of(link.principal, link.id)
         yield from votes.assertion_faults(link.principal, link.says, link.at, before, keys)
-    elif votes.is_signed_in_advance(link):
-        yield from signed_vote_faults(link)
+
+
+def is_word(link: Link) -> bool:
+    """True for the event of what only an operator says."""
+    is_system = Principal.parse(link.principal).is_system
+    return link.kind in WORDS and not (is_system and link.kind in WORDS_OF_WORKERS)
 
 
 def _word_faults(link: Link, before: Sequence[Link], keys_of: passkeys.KeysOf) -> Iterator[str]:
@@ -144,6 +152,7 @@ def _word_faults(link: Link, before: Sequence[Link], keys_of: passkeys.KeysOf) -
     if says.get("intent_digest") != revisions.sealed_last(before, "intent_digest"):
         yield "the settlement is of something else than what was prepared."
     verdict, sets = str(says.get("verdict")), says.get("sets", {})
+    sets = sets if isinstance(sets, Mapping) else {}
     is_same = says.get("outcome", verdict) == verdict
     is_proposal = link.kind == states.SETTLEMENT_PROPOSED.kind
     if not is_same or not (is_proposal or SETTLEMENT_KINDS.get(verdict) == link.kind):

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ledger import seals
-from ledger.contracts import STRENGTHS
+from ledger.contracts import CLICK, STRENGTHS
 from ledger.events import content_faults, erasure_in, former_digests, order_faults
 from ledger.models import Transaction
 from ledger.seals import Link
@@ -20,8 +20,8 @@ from ledger.transactions.sign_offs.chains import MOVES, chain_faults, links_of, 
 from ledger.transactions.sign_offs.former import as_of, former_of, revision_faults
 from ledger.transactions.sign_offs.terms import charge_faults, terms_faults
 
-# The outcome columns that a tool receives when it compensates a call.
-COMPENSATION_INPUT = ("receipt", "result")
+# The columns that a tool receives when it compensates a call, and by which it was judged.
+SEALED_LATER = ("receipt", "result", "terms")
 
 
 def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str:
@@ -49,7 +49,7 @@ def why_not_to_act(row: Transaction, links: Sequence[Link] | None = None) -> str
         return f"Its sealed history does not allow it: {fault}"
     if links[-1].to_state != row.state:
         return f"Its sealed history does not allow it: no event made it {row.state}."
-    return next(outcome_faults(row, links, COMPENSATION_INPUT), "")
+    return next(outcome_faults(row, links, SEALED_LATER), "")
 
 
 def why_not_to_begin(row: Transaction, links: Sequence[Link] | None = None) -> str:
@@ -61,9 +61,18 @@ def why_not_to_begin(row: Transaction, links: Sequence[Link] | None = None) -> s
     links = links_of(row.pk) if links is None else links
     if why := why_not_to_act(row, links):
         return why
-    tool, asked = tool_of(row), votes.asked_by(links).strength
-    if tool is not None and STRENGTHS.index(asked) < STRENGTHS.index(tool.contract.strength):
-        return f"Its contract asks people for more than a {asked} by now: {tool.contract.strength}."
+    tool, asked = tool_of(row), votes.asked_by(links)
+    if tool is None or tool.contract.strength == CLICK:
+        return ""
+    if STRENGTHS.index(asked.strength) < STRENGTHS.index(tool.contract.strength):
+        return (
+            f"Its contract asks people for more than a {asked.strength} by now: "
+            f"{tool.contract.strength}."
+        )
+    base, sealed = rules.base_of_contract(tool.contract), votes.sealed_terms(links) or {}
+    for part, least in (("contract", base.own), ("floor", base.floor)):
+        if not rules.terms_from(sealed.get(part, {})).covers(least):
+            return "Its contract asks for more people by now."
     return ""
 
 
