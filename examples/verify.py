@@ -963,6 +963,9 @@ def sign_off_faults(row: Record, events: list[Record]) -> Iterator[str]:
             voters.discard(who)
         if kind == "claimed" and approvals and int(event["at"]) < not_before(approvals[-1]):
             yield f"{name}: begun while its approval could be withdrawn."
+        latest = max((int(vote["at"]) for vote in approvals), default=0)
+        if kind in ("claimed", "handed_over") and latest > int(event["at"]) + 60 * 10**6:
+            yield f"{name}: begun before the time of an approval."
         if kind in VERDICTS:
             faults = list(vote_faults(event, before, required, voters))
             is_own = VERDICTS[kind] == "approve" and who in makers_in(before)
@@ -2112,6 +2115,16 @@ def read_of(faults: Iterator[str]) -> Iterator[str]:
         yield "it cannot be read."
 
 
+def faults_as_read(history: History, readers: Iterable[Any]) -> Iterator[str]:
+    """The faults of a history, once all readers have read it; one is that they cannot."""
+    try:
+        yield from history.faults()
+        for reader in readers:
+            reader.read(history)
+    except UNREADABLE:
+        yield f"the events of {history.subject} cannot be read."
+
+
 def grant_faults(grant: Record, row: Record) -> Iterator[str]:
     event = grant["event"]
     if not row or any(row[name] != grant.get(name, row[name]) for name in row):
@@ -2879,9 +2892,7 @@ def verify(
         elif kind != "ledger":
             subject = record.get("subject") or record.get("transaction_id") or record["id"]
             if subject != history.subject:
-                yield from history.faults()
-                for reader in readers:
-                    reader.read(history)
+                yield from faults_as_read(history, readers)
                 history = History(subject)
             if kind == "contents":
                 history.contents = record["digests"]
@@ -2900,9 +2911,7 @@ def verify(
                     "revision": history.revisions,
                 }
                 lists.get(kind, history.rows).append(record)
-    yield from history.faults()
-    for reader in readers:
-        reader.read(history)
+    yield from faults_as_read(history, readers)
     yield from stops.faults()
     yield from grants.faults(log["grant"])
     yield from totals.faults(log["budget"])

@@ -15,7 +15,7 @@ from approvals.people.sign_in import passkeys_of
 from ledger import execution, seals, states
 from ledger.errors import NotPossible
 from ledger.events import record_change
-from ledger.models import Event, Grant
+from ledger.models import Event, Grant, Tenant
 from ledger.principals import POLICY, WORKER, user
 from ledger.sign_off import grants, passkeys
 from ledger.sign_off.passkeys import encoded
@@ -24,7 +24,7 @@ from ledger.transactions import asked_by, links_of, why_not_to_act
 from ledger.transactions.transitions import advance
 from tests.authenticators import ORIGIN, Authenticator
 from tests.conftest import propose
-from tests.forgery import forge, reseal_row, rewrite
+from tests.forgery import forge, move_deadline, reseal_row, rewrite
 from tests.rules.test_proof import faults_of_both
 from tests.signing.conftest import let_sign
 from tests.signing.test_grants import allow, key
@@ -47,6 +47,11 @@ def vote_by_grant(row, by, grant):
     }
     advance(row.pk, states.APPROVE, by=by, via="grant", reason=grant.why, details=said)
     row.refresh_from_db()
+
+
+def statement_on(row):
+    terms = asked_by(links_of(row.pk)).as_json()
+    return passkeys.statement_of_vote("acme", str(row.pk), 1, row.intent_digest, terms, "nonce")
 
 
 def is_not_carried_out(row):
@@ -118,14 +123,7 @@ def test_a_key_that_had_ended_signs_nothing_that_is_dated_back(scene):
     person = scene.people["alice"]
     end_keys(person, by=principal_of(person), via="web")
     scene.row = propose("refund", order="ended", amount="20")
-    statement = passkeys.statement_of_vote(
-        "acme",
-        str(scene.row.pk),
-        1,
-        scene.row.intent_digest,
-        asked_by(links_of(scene.row.pk)).as_json(),
-        "nonce",
-    )
+    statement = statement_on(scene.row)
     named = inserted(scene, assertion=scene.assertion("alice", statement))
     event = Event.objects.get(subject=scene.row.pk, kind="approved")
     forge("UPDATE ledger_event SET at = %s WHERE id = %s", at, event.pk)
@@ -221,3 +219,36 @@ def test_a_key_that_other_verifiers_cannot_read_is_not_let_sign(scene, olga_user
     with pytest.raises(NotPossible):
         let_sign(person, odd, olga_user, otto_user)
     assert faults_of_both() == ([], [])
+
+
+def test_nothing_is_carried_out_before_the_time_of_its_signature(scene, olga_user, otto_user, acme):
+    """As if the waiting time of the key were over."""
+    Tenant.objects.filter(pk=acme.pk).update(signing_key_hours=24)
+    new = scene.keys["new"] = Authenticator(b"new")
+    new.add_to(scene.people["alice"])
+    let_sign(scene.people["alice"], new, olga_user, otto_user)
+    scene.row = propose("refund", order="early", amount="20")
+    move_deadline(scene.row.pk, 5 * 86_400_000)
+    statement = statement_on(scene.row)
+    inserted(scene, assertion=scene.assertion("new", statement))
+    event = scene.row.events.get(kind="approved")
+    forge("UPDATE ledger_event SET at = at + interval '2 days' WHERE id = %s", event.pk)
+    rewrite(event)
+
+    assert is_not_carried_out(scene.row)
+    for faults in faults_of_both():
+        assert any("before the time of an approval" in fault for fault in faults), faults
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"groups": 5}, {"policy": 5}, {"sets": 5}, {"sets": {"terms": '{"strength": "x"}'}}],
+    ids=str,
+)
+def test_an_event_that_cannot_be_read_ends_no_verifier(said, scene):
+    rewrite(scene.vote(), **said)
+    rewrite(scene.vote(scene.done), assertion=None)
+
+    for faults in faults_of_both():
+        assert any(str(scene.row.pk) in fault for fault in faults), faults
+        assert any(str(scene.done.pk) in fault for fault in faults), faults

@@ -15,6 +15,7 @@ from typing import Any
 from uuid import UUID
 
 from ledger import seals
+from ledger.errors import LedgerError
 from ledger.events import erasure_in, sealed_content_faults
 from ledger.models import Event
 from ledger.proof.audit import histories, named_rows
@@ -24,7 +25,7 @@ from ledger.proof.audit.rights import Rights
 from ledger.proof.audit.rule_sets import RuleSets
 from ledger.proof.audit.signatures import Signatures
 from ledger.proof.audit.stops import Stops
-from ledger.proof.audit.totals import Totals
+from ledger.proof.audit.totals import UNREADABLE, Totals
 from ledger.proof.log import checkpoint_proof
 from ledger.proof.log.checkpoint_proof import Coverage
 from ledger.seals import Link, hash_of
@@ -186,10 +187,17 @@ def _prove(
 ) -> None:
     total, done = sum(histories.events_in(part).count() for part in parts), 0
     for number, history in enumerate(chain.from_iterable(map(histories.read, parts))):
-        proof.faults += faults_of(history, others[-1].keys_of)
-        proof.faults += rights.vote_faults(history.links)
-        for other in others:
-            proof.faults += other.faults_of(history)
+        try:
+            proof.faults += faults_of(history, others[-1].keys_of)
+            proof.faults += rights.vote_faults(history.links)
+            for other in others:
+                proof.faults += other.faults_of(history)
+        except (
+            *UNREADABLE,
+            ArithmeticError,
+            LedgerError,
+        ):  # one such event hides nothing of the others
+            proof.faults.append(f"the events of {history.subject} cannot be read.")
         if proof.is_full_of_faults:
             return
         done += len(history.links)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from ledger import seals, states
@@ -47,6 +48,8 @@ OF_THE_SYSTEM = frozenset(
     }
 )
 CLAIMED = states.CLAIM.kind
+BEGINS = frozenset({CLAIMED, states.HAND_OVER.kind})
+TOLERANCE = timedelta(minutes=1)  # database transactions overlap
 # A plan that was made again and confirmed seals none of these: that is another revision.
 REVISES = frozenset({"intent_digest", seals.EVIDENCE, "revision"})
 # Each needs enough approvals before it.
@@ -96,6 +99,8 @@ def sign_off_faults(
         # By the last one, which signed it off; an earlier one can be withdrawn until it begins.
         if link.kind == CLAIMED and any(votes.may_be_undone_at(link.at, v) for v in valid[-1:]):
             faults.append("carried out while its approval could still be withdrawn.")
+        if link.kind in BEGINS and any(v.at > link.at + TOLERANCE for v in valid):
+            faults.append("carried out before the time of an approval.")
         terms = votes.asked_by(links[: n + 1])
         if link.kind in votes.DECISIONS:
             required = votes.required_approver(terms.required_approver, links[:n])
