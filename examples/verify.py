@@ -1669,6 +1669,9 @@ def from_cbor(raw: bytes) -> tuple[Any, bytes]:
     return found, rest
 
 
+OF_KIND = {2: (-1, -2, -3), 1: (-1, -2), 3: (-1, -2)}  # members of a COSE key, by its type
+
+
 class PublicKey:
     """A COSE key (RFC 9052) of ES256, EdDSA with Ed25519, or RS256, from base64url."""
 
@@ -1676,8 +1679,8 @@ class PublicKey:
         parts, rest = from_cbor(from_base64url(text))
         kind = parts[1], parts[3], parts.get(-1) if parts[1] != 3 else None
         self.key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey | Ed25519PublicKey
-        if rest:
-            raise ValueError("more than a key")
+        if rest or {*parts} != {1, 3, *OF_KIND.get(parts[1], ())}:
+            raise ValueError("more than a key, or less")
         if kind == (2, -7, 1):
             x, y = (int.from_bytes(parts[name], "big") for name in (-2, -3))
             self.key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
@@ -2681,6 +2684,8 @@ def signing_event_faults(record: Record) -> Iterator[str]:
         grant = grant_of(event, record)
         if not grant or not is_of_this_giver(event, grant):
             yield f"event {event['id']}: no grant that was signed is here for it."
+        elif not is_by_this_grant(event, grant, record):
+            yield f"event {event['id']}: its grant does not cover it, or was over."
 
 
 def chain_of_grant(vote: Record) -> str:
@@ -2696,7 +2701,23 @@ def grant_of(vote: Record, record: Record) -> Record:
 def is_of_this_giver(vote: Record, grant: Record) -> bool:
     details, who = says(grant), vote["principal"]
     is_earlier = grant["id"] < vote["id"] and grant["tenant"] == vote["tenant"]
-    return is_earlier and "assertion" in details and details.get("given_by") == who
+    is_own = details.get("given_by") == who == grant["principal"]
+    return is_earlier and is_own and "assertion" in details
+
+
+def is_by_this_grant(vote: Record, grant: Record, record: Record) -> bool:
+    """The grant is about the live revision that is shown, and its time was not over."""
+    details, prepared = says(grant), record["prepared"]
+    about = (details.get("agent"), details.get("tool"))
+    if about != (prepared["proposed_by"], prepared["tool"]):
+        return False
+    if int(vote["at"]) > int(details["ends_at"]) + TOLERANCE_US:
+        return False
+    shown = json.loads(record["shown"] or "null")
+    if shown is None or any(each["seq"] > vote["seq"] for each in revised_in(record["events"])):
+        return True
+    impact = shown["financial_impact"] or {"amount": None, "currency": ""}
+    return "evidence" not in shown and is_covered({**shown, **impact}, GRANT | details)
 
 
 def shown_faults(record: Record, events: list[Record], prepared: Record) -> Iterator[str]:

@@ -17,6 +17,7 @@ from ledger.errors import NotPossible
 from ledger.events import record_change
 from ledger.models import Event, Grant, Tenant
 from ledger.principals import POLICY, WORKER, user
+from ledger.proof.log import checkpoints
 from ledger.sign_off import grants, passkeys
 from ledger.sign_off.passkeys import encoded
 from ledger.states import State
@@ -28,7 +29,7 @@ from tests.forgery import forge, move_deadline, reseal_row, rewrite
 from tests.rules.test_proof import faults_of_both
 from tests.signing.conftest import let_sign
 from tests.signing.test_grants import allow, key
-from tests.signing.test_proof import inserted, scene
+from tests.signing.test_proof import faults_of_record, inserted, record_of, scene
 from tests.signing.test_signing import strict
 from tests.signing.test_words import compensated, done
 
@@ -70,7 +71,9 @@ def test_a_worker_carries_out_nothing_that_a_signed_grant_does_not_cover(
     assert large.state == State.PREPARED
 
     vote_by_grant(large, alice, Grant.objects.get())
+    checkpoints.make()
 
+    assert any("does not cover it" in fault for fault in faults_of_record(record_of(large)))
     assert is_not_carried_out(large)
 
 
@@ -104,6 +107,9 @@ def test_a_signed_grant_is_not_given_again_by_somebody_else(as_alice, alice, bob
     )
 
     vote_by_grant(later, alice, Grant(pk=77, why=given.reason))
+    checkpoints.make()
+    for faults in (*faults_of_both(), faults_of_record(record_of(later))):
+        assert any("grant" in fault for fault in faults), faults
 
     assert is_not_carried_out(later)
 

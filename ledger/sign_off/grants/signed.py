@@ -86,7 +86,7 @@ def signed_vote_faults(vote: Link, row: Any | None) -> Iterator[str]:
     it was live then and covers what was signed. ``row`` has that, where it is known.
     """
     number = vote.says.get("grant")
-    link = _given(number) if type(number) is int else None
+    link = _given(number) if isinstance(number, int) else None
     if link is None or link.id > vote.id or link.says.get("given_by") != vote.principal:
         yield f"{vote.principal} gave no grant that signs it."
         return
