@@ -266,6 +266,7 @@ def key_that_waits(scene: Scene) -> str:
 
 def key_that_nobody_enrolled(scene: Scene) -> str:
     event = enrolment(scene)
+    forge("DELETE FROM approvals_notice WHERE event_id = %s", event.pk)
     forge("DELETE FROM ledger_event WHERE id = %s", event.pk)
     reseal(event.subject)
     return f"event {scene.vote().pk}"

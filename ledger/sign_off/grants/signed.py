@@ -85,8 +85,9 @@ def signed_vote_faults(vote: Link, row: Any | None) -> Iterator[str]:
     """Check that the grant by which this vote says it was signed in advance was given so, and that
     it was live then and covers what was signed. ``row`` has that, where it is known.
     """
-    number = vote.says.get("grant")
-    link = _given(number) if isinstance(number, int) else None
+    named = vote.says.get("grant")
+    number = named if type(named) is int else 0  # which none has
+    link = _given(number)
     if link is None or link.id > vote.id or link.says.get("given_by") != vote.principal:
         yield f"{vote.principal} gave no grant that signs it."
         return
