@@ -7,12 +7,13 @@ import json
 import pytest
 from fido2.webauthn import AuthenticatorData
 
-from approvals.people import end_keys, principal_of
+from approvals.people import end_keys, principal_of, that_sign
 from approvals.people.sign_in import delete_passkey, passkeys_of
 from ledger.errors import NotAllowed
 from ledger.models import Tenant
 from ledger.states import State
 from ledger.transactions import coordinator
+from tests.approvals.test_organisation_page import ADDRESS, form_of
 from tests.authenticators import PRESENT, Authenticator
 from tests.rules.test_pages import text_of
 from tests.signing.conftest import SIGNED, approve, asked_to_sign, let_sign, sign
@@ -172,3 +173,17 @@ def test_what_was_changed_is_signed_anew(as_alice, as_bob, alice_user, bob, aske
     answer = approve(as_alice, revised, credential=key.use(options), nonce=options["nonce"])
     assert is_refused(answer, revised, "or something else was.")
     assert sign(as_alice, revised, key).status_code == 200
+
+
+def test_one_operator_does_not_shorten_the_waiting_time_for_a_key_at_hand(
+    as_olga, alice_user, olga_user, otto_user, acme
+):
+    Tenant.objects.filter(pk=acme.pk).update(signing_key_hours=24)
+    key = Authenticator()
+    key.add_to(alice_user)
+
+    as_olga.post(ADDRESS, form_of(as_olga, signing_key_hours="0"))
+    let_sign(alice_user, key, olga_user, otto_user)
+
+    assert Tenant.objects.get(pk=acme.pk).signing_key_hours == 0
+    assert that_sign(alice_user) == []
