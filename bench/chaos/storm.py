@@ -151,6 +151,8 @@ class Storm:
         address = here.owner_url.rpartition("@")[2].partition(":")[0]
         engines.wait_for_postgres(address, port)
         installation.wait_until_up(here)
+        for agent in self._agents:
+            agent.read_all()  # and answer what was asked since they looked last: it waits for that
         while not self._has_ended(here) and time.monotonic() - began < self.calm_within_s:
             time.sleep(LOOK_EVERY_S)
         self.seconds_to_calm = time.monotonic() - began
