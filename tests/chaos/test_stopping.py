@@ -39,6 +39,11 @@ def is_listed(pid: int, url: str = "") -> bool:
         return any(worker.pid == pid for worker in Worker.all(connection=redis))
 
 
+def somebody_waits(url: str) -> bool:
+    with Redis.from_url(url) as redis:
+        return bool(redis.info("clients")["blocked_clients"])
+
+
 @pytest.mark.parametrize("name", ["commits", "courier", "worker"])
 def test_a_process_that_waits_for_work_ends(product, name):
     product.start(name)
