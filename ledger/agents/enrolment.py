@@ -13,11 +13,13 @@ from ledger.models import Agent, AgentToken, Tenant
 from ledger.principals import Principal, Surface
 
 
-def tenant_named(slug: str, name: str = "", *, by: Principal, via: Surface) -> Tenant:
-    """The tenant of this slug, created if there is none."""
+def tenant_named(
+    slug: str, name: str = "", *, by: Principal, via: Surface, **columns: Any
+) -> Tenant:
+    """The tenant of this slug, created with these columns if there is none."""
     with atomic():
         name = name or slug.title()
-        tenant, is_new = Tenant.objects.get_or_create(slug=slug, defaults={"name": name})
+        tenant, is_new = Tenant.objects.get_or_create(slug=slug, defaults={"name": name, **columns})
         if is_new:
             record_change(
                 f"tenant:{slug}",

@@ -205,7 +205,8 @@ def make_demo_data(token_file: Path) -> None:
     """People, roles and two agents, once. Passwords are public: the demo listens on loopback."""
     assert settings.DEBUG, "demo data belongs to the demo only"
     by = _by_command()
-    acme = enrolment.tenant_named("acme", "Acme Travel", **by)
+    # Nobody waits a day to try how a passkey signs.
+    acme = enrolment.tenant_named("acme", "Acme Travel", signing_key_hours=0, **by)
     enrolment.allow_tools(acme, ["*"], **by)
     for username, (name, role, _who) in PEOPLE.items():
         first, last = name.split()
