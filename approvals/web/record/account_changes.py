@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
-from django.utils.translation import gettext as _, gettext_noop
+from django.utils.translation import gettext as _, gettext_noop, ngettext
 
 from approvals.models import Role
 from approvals.people import (
@@ -78,6 +78,17 @@ def _sentence(request: ChangeRequest) -> SafeString:
     )
 
 
+def _told_and_signs(waits_s: int) -> str:
+    if not waits_s:
+        return _("They are told at once, and it signs from then on.")
+    hours = waits_s // 3600
+    return ngettext(
+        "They are told at once. It signs {hours} hour after you confirm it.",
+        "They are told at once. It signs {hours} hours after you confirm it.",
+        hours,
+    ).format(hours=hours)
+
+
 def _fingerprint(request: ChangeRequest) -> str:
     is_key = request.kind == ChangeKind.SIGNING_KEY_ENROLLED
     return passkeys.SigningKey(**request.after[passkeys.KEY]).fingerprint if is_key else ""
@@ -101,9 +112,7 @@ def _notes(request: ChangeRequest) -> Iterator[str]:
         yield _(
             "Ask the person themself, by another way than Assent, which key fingerprint they read."
         )
-        yield _("They are told at once. It signs {hours} hours after you confirm it.").format(
-            hours=int(waiting_time_of(person_of_request(request)).total_seconds() // 3600)
-        )
+        yield _told_and_signs(int(waiting_time_of(person_of_request(request)).total_seconds()))
     if maker := knows_way_in(request):
         yield _("Has come in already, by a link that %(maker)s made.") % {"maker": maker}
 
