@@ -79,7 +79,13 @@ def test_without_the_scope_there_are_no_tools(helpdesk, agent_client):
     assert names(agent_client(helpdesk, ("read_all",))) == set()
 
 
-PACE = {"name": "Acme", "fast_approvals": "5", "undo_seconds": "5", "initial-tools": ["*"]}
+PACE = {
+    "name": "Acme",
+    "fast_approvals": "5",
+    "undo_seconds": "5",
+    "signing_key_hours": "24",
+    "initial-tools": ["*"],
+}
 PACE |= {"time_zone": "UTC", "initial-time_zone": "UTC"}
 
 
