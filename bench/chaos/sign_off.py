@@ -6,6 +6,7 @@ Both are mended as the other faults are: the tenant has no rules then, and the a
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 import time
@@ -19,6 +20,9 @@ import yaml
 from bench.chaos import engines, records
 from bench.chaos.installation import AGENTS, Installation
 
+# Of the brake, in what the command says; before it may stand that Redis is away.
+NUMBER = re.compile(r"^\d+(?=  )", re.MULTILINE)
+LAPSES_AFTER_MIN = 2
 PATIENCE_S = 100.0  # a lift is repeated for so long; then the brake lapses by itself
 DENIED = [f"r{number}" for number in range(5, 3000, 31)]
 # Whatever they ask of those who sign, the people of a storm do.
@@ -58,14 +62,14 @@ def agent_stopped(here: Installation, dice: Random, seconds: float) -> None:
 def stopped(here: Installation, name: str) -> Iterator[None]:
     """The record has the time in which the agent stood still. Raises ``CalledProcessError``."""
     agent = f"agent:storm/{name}"
-    scope = ("--tenant", "storm", "--agent", agent, "--minutes", "2")
+    scope = ("--tenant", "storm", "--agent", agent, "--minutes", str(LAPSES_AFTER_MIN))
     said = _manage(here, "brake", "put", *scope, "--why", "storm")
     began = time.time()
     try:
         yield
     finally:
         line = {"agent": agent, "from": began, "until": time.time()}
-        _lift(here, said.split()[0])
+        _lift(here, NUMBER.findall(said)[0])
     if "may still begin" not in said:
         with (here.folder / records.BRAKES).open("a") as file:
             file.write(json.dumps(line) + "\n")

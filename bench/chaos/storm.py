@@ -19,12 +19,13 @@ from bench.chaos import engines, faults, hosts, installation, records, script
 from bench.chaos.clients import Agent, Desk, Person, Todo
 from bench.chaos.installation import AGENTS, PEOPLE, ROOT, Installation
 from bench.chaos.records import ClientLog
-from bench.chaos.script import Planned
+from bench.chaos.script import DECIDED_WITHIN_S, Planned
+from bench.chaos.sign_off import LAPSES_AFTER_MIN
 
 LANES = 2  # so many faults at a time
-# After the last fault everything has ended, or is in doubt for a reason: 150 s of a transfer's time
-# to decide, which a brake may have put off by 120.
-CALM_WITHIN_S = 330.0
+# After the last fault everything has ended, or is in doubt for a reason. The time to decide may
+# have been put off by a brake that nobody could lift.
+CALM_WITHIN_S = DECIDED_WITHIN_S + LAPSES_AFTER_MIN * 60 + 60.0
 LOOK_EVERY_S = 1.0
 
 
