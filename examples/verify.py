@@ -1342,6 +1342,18 @@ def is_within(number: Decimal, operator: str, limit: str) -> bool:
     return (number < Decimal(limit)) is (operator == "below")
 
 
+def terms_of(then: Record, *, is_known: bool = True) -> Record:
+    """The terms of a rule. What loosens counts only where all that it compares is known."""
+    seats = {"approvers": 1} if then["verdict"] == "ask" else {}
+    deny = {"deny": True} if then["verdict"] == "deny" else {}
+    parts = {"seats": seats, **parts_of(then), **deny}
+    later = parts.pop("widen", None)
+    if later and is_known:
+        others = {later["to"]: later["after_minutes"] * 60}
+        parts["widen"] = {g: others for g in parts["seats"] if g not in BUILT_IN}
+    return parts
+
+
 def judged(
     rules: list[Record], row: Record, contract: Record, floor: Record
 ) -> tuple[list[int], Record, Record, list[Limits]]:
@@ -1369,16 +1381,28 @@ def judged(
                 limits.append((f"rule:{digest(canonical(rule.get('when', {})))[:32]}", budgets))
         elif False not in truths:
             matched.append(number)
-            seats = {"approvers": 1} if then["verdict"] == "ask" else {}
-            deny = {"deny": True} if then["verdict"] == "deny" else {}
-            parts = {"seats": seats, **parts_of(then), **deny}
-            later = parts.pop("widen", None)
-            if later and None not in truths:  # what loosens counts only where all is known
-                others = {later["to"]: later["after_minutes"] * 60}
-                parts["widen"] = {g: others for g in parts["seats"] if g not in BUILT_IN}
-            asked = joined(asked, parts)
+            asked = joined(asked, terms_of(then, is_known=None not in truths))
     strict, terms = joined(contract, asked), joined(floor if is_let_pass else contract, asked)
     return matched, terms, strict, limits if terms != strict else []
+
+
+def ends_signing(before: list[Record], after: list[Record]) -> bool:
+    """A rule that asks for a passkey is gone, and none asks for at least as much."""
+    asking = [rule for rule in after if rule["then"]["verdict"] != "pass"]
+    return any(
+        rule["then"].get("strength") == "passkey"
+        and not any(replaces(other, rule) for other in asking)
+        for rule in before
+    )
+
+
+def replaces(other: Record, rule: Record) -> bool:
+    """The other one holds wherever this one did, and is as strict."""
+    when, others = rule.get("when", {}), other.get("when", {})
+    own, terms = joined(terms_of(rule["then"]), {}), joined(terms_of(other["then"]), {})
+    is_as_strict = joined(terms, own) == terms
+    widens_less = "widen" not in other["then"] or when == others
+    return is_as_strict and widens_less and others.items() <= when.items()
 
 
 class RuleSets:
@@ -1769,6 +1793,16 @@ def statement_of_grant(event: Record) -> Record:
     }
 
 
+def statement_of_activation(event: Record) -> Record:
+    parts = {name: says(event).get(name) for name in ("number", "in_place_of", "rules")}
+    return {
+        "tenant": event["tenant"],
+        "verdict": "activate",
+        "rules": digest(canonical(parts)),
+        "nonce": nonce_of(event),
+    }
+
+
 def nonce_of(event: Record) -> Any:
     assertion = says(event).get("assertion")
     return assertion.get("nonce") if isinstance(assertion, dict) else None
@@ -1849,6 +1883,7 @@ class Signatures:
         # A vote, what it should have signed, and if its nonce had counted before.
         self.votes: list[tuple[Record, Record, bool]] = []
         self.grants: list[Record] = []
+        self.activations: dict[str, list[Record]] = {}
         self.uses: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self.folds: dict[tuple[str, int], dict[str, Record]] = {}
 
@@ -1856,6 +1891,8 @@ class Signatures:
         for number, event in enumerate(history.events):
             if event["kind"] in KEY_EVENTS:
                 self.chains.setdefault(history.subject, []).append(event)
+            if event["kind"] == "rules_activated":
+                self.activations.setdefault(history.subject, []).append(event)
             if "assertion" in says(event):
                 self.read_use(event, says(event)["assertion"])
                 if event["kind"] == "grant_given":
@@ -1904,6 +1941,21 @@ class Signatures:
             yield from (f"event {event['id']}, which gives a grant: {fault}" for fault in found)
             given.add(by_whom)
 
+    def activation_faults(self) -> Iterator[str]:
+        """Whoever ends that something is signed signs the rules that do."""
+        for events in self.activations.values():
+            before: list[Record] = []
+            nonces: set[Any] = set()
+            for event in events:
+                found, rules = [], says(event)["rules"]
+                if ends_signing(before, rules):
+                    of = event["principal"], event, statement_of_activation(event)
+                    found = [*read_of(self.signing_faults(*of, nonce_of(event) in nonces))]
+                nonces.add(nonce_of(event))
+                before = before if found else rules
+                name = f"event {event['id']}, which activates rules"
+                yield from (f"{name}: {fault}" for fault in found)
+
     def faults(self) -> Iterator[str]:
         for chain in self.chains.values():
             yield from keys_after(chain)[1]
@@ -1913,6 +1965,7 @@ class Signatures:
             found = read_of(self.signing_faults(who, event, statement, is_again))
             yield from (f"{name}: {fault}" for fault in found)
         yield from self.grant_faults()
+        yield from self.activation_faults()
         for (who, _credential), uses in self.uses.items():
             for (_before, former), (event_id, counter) in pairwise(sorted(uses)):
                 if counter <= former and (counter or former):

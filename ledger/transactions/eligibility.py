@@ -164,11 +164,7 @@ def check_assertion(
     """
     events.lock_chain(str(by))
     keys = passkeys.keys_of(str(by))
-    for fault in votes.assertion_faults(str(by), says, at, links, keys):
-        raise NotAllowed(
-            Sentence("Your signature does not count: {fault}", fault=fault),
-            hint=Sentence("Nothing was decided. Look at it again, and sign once more."),
-        )
+    passkeys.refuse(votes.assertion_faults(str(by), says, at, links, keys))
 
 
 def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:

@@ -41,7 +41,10 @@ def has_key(olga_user: User, otto_user: User) -> Callable[[User], Authenticator]
     def make(person: User) -> Authenticator:
         key = Authenticator(f"key of {person.username}".encode())
         key.add_to(person)
-        let_sign(person, key, olga_user, otto_user)
+        asking, confirming = (
+            (olga_user, otto_user) if person != otto_user else (otto_user, olga_user)
+        )
+        let_sign(person, key, asking, confirming)
         return key
 
     return make

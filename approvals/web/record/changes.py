@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,12 +14,13 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Concat
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _, gettext_noop
 from django.views.decorators.http import require_POST, require_safe
 
 from a2a.states import TaskEventKind
+from approvals.desk import strength
 from approvals.http.middleware import roles_of
 from approvals.models import LinkPurpose, Membership, Role
 from approvals.people import (
@@ -191,17 +193,29 @@ def change_view(request: HttpRequest, change_id: int) -> HttpResponse:
         and str(principal) not in {change.asked_by, change.concerns},
         "why_not": in_words(four_eyes.refusal(change, principal)),
     }
+    if context["is_open"] and four_eyes.statement(change) is not None:
+        has_key = strength.may_sign(operator)
+        context["is_signed"] = True
+        context["why_no_key"] = "" if has_key else strength.why_no_key(operator)
     return render(request, "desk/change.html", context)
 
 
 @login_required
 @require_POST
 def confirm_change(request: HttpRequest, change_id: int) -> HttpResponse:
-    """Make the change that was on the screen: ``seen`` is its hash."""
+    """Make the change that was on the screen: ``seen`` is its hash.
+
+    With ``sign``, the options for the browser to sign it, where it has to be signed.
+    """
     operator, change = _operator(request), _change(request, change_id)
     seen = request.POST.get("seen", "")
+    if "sign" in request.POST:
+        return _options(operator, change)
     try:
-        four_eyes.confirm(change, seen=seen, by=principal_of(operator), via=Surface.WEB)
+        signature = _signature(request, operator, change)
+        four_eyes.confirm(
+            change, seen=seen, by=principal_of(operator), via=Surface.WEB, **signature
+        )
     except (LedgerError, Refused) as refusal:
         return _refused(request, change, refusal)
     if change.kind == registrations.KIND:
@@ -215,6 +229,30 @@ def confirm_change(request: HttpRequest, change_id: int) -> HttpResponse:
         return _role_confirmed(request, change, told)
     messages.success(request, told)
     return redirect("desk:changes")
+
+
+def _options(operator: User, change: ChangeRequest) -> JsonResponse:
+    def statement_of(nonce: str) -> Mapping[str, Any]:
+        return four_eyes.statement(change, nonce) or {}
+
+    try:
+        asked = strength.options_for(operator, _about_change(change), statement_of)
+    except LedgerError as refusal:
+        return JsonResponse({"problem": refusal_and_hint(refusal)}, status=refusal.status)
+    return JsonResponse({"approve": asked})
+
+
+def _signature(request: HttpRequest, operator: User, change: ChangeRequest) -> dict[str, Any]:
+    """The browser's answer, where it is signed. Raises what ``answer_to`` raises."""
+    if four_eyes.statement(change) is None:
+        return {}
+    answer = [request.POST.get(name, "") for name in ("credential", "nonce")]
+    return {"assertion": strength.answer_to(operator, _about_change(change), *answer)[0]}
+
+
+def _about_change(change: ChangeRequest) -> list[str]:
+    """The subject of a nonce: this change as it was shown."""
+    return ["confirm", str(change.pk), change.sha256]
 
 
 def _allow(change: ChangeRequest, by: Principal) -> None:

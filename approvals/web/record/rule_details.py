@@ -23,6 +23,7 @@ NAMES = (
     gettext_noop("what"),
     gettext_noop("until"),
     gettext_noop("break glass"),
+    gettext_noop("signed with a passkey"),
 )
 
 
@@ -37,6 +38,8 @@ def readable(kind: str, details: Mapping[str, Any]) -> dict[str, Any]:
     if not kind.startswith(("rules_", "group_")):
         return dict(details)
     shown = {name: value for name, value in details.items() if value and name != "loosens"}
+    if shown.pop(passkeys.ASSERTION, None):
+        shown["signed with a passkey"] = True
     if "rules" in shown:
         shown["rules"] = _sentences(shown["rules"])
     for name in TIMES:

@@ -15,6 +15,7 @@ from ledger.events.four_eyes.request import (
     overtake,
     read,
     refusal,
+    statement,
     waiting,
     waiting_for,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "refusal",
     "register",
     "register_check",
+    "statement",
     "waiting",
     "waiting_for",
 ]

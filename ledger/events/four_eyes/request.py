@@ -131,8 +131,17 @@ def refusal(request: ChangeRequest, by: Principal) -> str:
     return kinds.KINDS[request.kind].refusal(request, by)
 
 
-def confirm(request: ChangeRequest, *, seen: str, by: Principal, via: Surface) -> None:
+def statement(request: ChangeRequest, nonce: str = "") -> Mapping[str, Any] | None:
+    """The statement that whoever confirms it signs with a passkey; ``None`` if it is not signed."""
+    return kinds.KINDS[request.kind].signed(request, nonce)
+
+
+def confirm(
+    request: ChangeRequest, *, seen: str, by: Principal, via: Surface, **signature: Any
+) -> None:
     """Make the change, if ``seen`` is the hash of what it is.
+
+    What has to be signed takes an ``assertion`` as well.
 
     Raises ``NotFound, NotAllowed, NotPossible``, and what its kind raises; nothing was changed
     then.
@@ -145,7 +154,7 @@ def confirm(request: ChangeRequest, *, seen: str, by: Principal, via: Surface) -
         check(request, by)
     with atomic():
         _end(request, RequestState.CONFIRMED, by)
-        kinds.KINDS[request.kind].apply(request, by, via)
+        kinds.KINDS[request.kind].apply(request, by, via, **signature)
 
 
 def decline(request: ChangeRequest, *, by: Principal, via: Surface) -> None:

@@ -12,7 +12,7 @@ from ledger.events import ChangeKind, chain_of
 from ledger.models import Event
 from ledger.proof.audit.histories import History
 from ledger.seals import Link
-from ledger.sign_off import passkeys
+from ledger.sign_off import passkeys, rules
 from ledger.sign_off.passkeys import ASSERTION, ENROLLED, Keys
 
 
@@ -51,6 +51,13 @@ class Signatures:
                 yield from (f"event {link.id} of account {link.subject}: {f}" for f in faults)
                 self.keys += not faults
                 self.keys_by_two += not faults and ASSERTION not in link.says
+
+    def activation_faults(self) -> Iterator[str]:
+        """Rules that ended signing, activated by nobody's key."""
+        rows = Event.objects.filter(to_state="", kind=ChangeKind.RULES_ACTIVATED)
+        values = rows.order_by("subject", "seq").values_list(*Link._fields)
+        for _chain, links in groupby((Link(*each) for each in values), attrgetter("subject")):
+            yield from rules.activation_faults([*links], self.keys_of)
 
     def faults_of(self, history: History) -> Iterator[str]:
         """None: what was signed is judged with the moves. Notes the uses of each key."""

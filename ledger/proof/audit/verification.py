@@ -109,7 +109,7 @@ def verify(
     with histories.snapshot():
         stops, grants, totals, signatures = Stops(), Grants(), Totals(), Signatures()
         proof.faults += [*rights.faults(), *stops.faults(), *grants.faults()]
-        proof.faults += signatures.enrolment_faults()
+        proof.faults += [*signatures.enrolment_faults(), *signatures.activation_faults()]
         others = (rule_sets, stops, grants, totals, signatures)
         for step, parts in _parts(since):
             _prove(step, parts, proof, rights, others, progress)

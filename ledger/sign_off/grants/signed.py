@@ -14,7 +14,7 @@ from typing import Any
 from django.db.transaction import atomic
 
 from ledger import seals
-from ledger.errors import LedgerError, NotAllowed, Sentence
+from ledger.errors import LedgerError
 from ledger.events import ChangeKind, chain_of, lock_chain
 from ledger.models import Event, Grant
 from ledger.principals import Principal, Surface
@@ -45,11 +45,7 @@ def give_signed(
         sealed = {passkeys.ASSERTION: passkeys.checked(assertion)}
         grant = give(wanted, by=by, via=via, until=until, sealed=sealed)
         link = _given(grant.pk)
-        for fault in ["its event is missing."] if link is None else giving_faults(link):
-            raise NotAllowed(
-                Sentence("Your signature does not count: {fault}", fault=fault),
-                hint=Sentence("Nothing was decided. Look at it again, and sign once more."),
-            )
+        passkeys.refuse(["its event is missing."] if link is None else giving_faults(link))
     return grant
 
 

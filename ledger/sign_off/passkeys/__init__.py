@@ -12,6 +12,7 @@ from ledger.sign_off.passkeys.assertions import (
     checked,
     counter_of,
     encoded,
+    refuse,
     statement_of_vote,
 )
 from ledger.sign_off.passkeys.signing_keys import (
@@ -48,6 +49,7 @@ __all__ = [
     "enrolment_faults",
     "folded",
     "keys_of",
+    "refuse",
     "statement_of_enrolment",
     "statement_of_vote",
 ]

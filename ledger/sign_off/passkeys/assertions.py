@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import AuthenticatorData, CollectedClientData
 
 from ledger import seals
-from ledger.errors import InvalidRequest
+from ledger.errors import InvalidRequest, NotAllowed, Sentence
 
 # In the details of an event: what its principal signed.
 ASSERTION = "assertion"
@@ -167,6 +167,15 @@ def assertion_faults(
         public_key.verify(bytes(of_key) + of_browser.hash, raw["signature"])
     except (InvalidSignature, ValueError):
         yield "its signature is not of this key."
+
+
+def refuse(faults: Iterable[str]) -> None:
+    """Raises ``NotAllowed`` with the first of these faults of what a person signs now."""
+    for fault in faults:
+        raise NotAllowed(
+            Sentence("Your signature does not count: {fault}", fault=fault),
+            hint=Sentence("Nothing was decided. Look at it again, and sign once more."),
+        )
 
 
 def counter_of(assertion: Mapping[str, str]) -> int:

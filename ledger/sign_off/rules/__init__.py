@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ledger.sign_off.rules.activations import activation_faults
 from ledger.sign_off.rules.budgets import (
     TIMES,
     Budget,
@@ -80,6 +81,7 @@ __all__ = [
     "Terms",
     "Verdict",
     "activate",
+    "activation_faults",
     "active",
     "active_number",
     "agent_in",

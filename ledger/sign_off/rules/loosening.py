@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ledger.sign_off.rules.rules import Comparison, Rule
+from ledger.sign_off.rules.terms import Strength
 
 
 def loosened(before: Sequence[Rule], after: Sequence[Rule]) -> list[str]:
@@ -34,6 +35,16 @@ def loosened(before: Sequence[Rule], after: Sequence[Rule]) -> list[str]:
         if not rule.passes and not any(_replaces(other, rule) for other in asking)
     ]
     return [*new, *unlimited, *gone]
+
+
+def ends_signing(before: Sequence[Rule], after: Sequence[Rule]) -> bool:
+    """True if a rule that asks for a passkey is gone, and none asks for at least as much."""
+    asking = [rule for rule in after if not rule.passes]
+    return any(
+        rule.then.terms.strength == Strength.PASSKEY
+        and not any(_replaces(other, rule) for other in asking)
+        for rule in before
+    )
 
 
 def _may_both_match(rule: Rule, other: Rule) -> bool:

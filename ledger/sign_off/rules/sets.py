@@ -6,9 +6,8 @@ rules that the first one saw. Commands on the server need nobody else.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -20,12 +19,15 @@ from django.db.transaction import atomic
 from ledger import seals
 from ledger.contracts import CLICK, Contract
 from ledger.errors import NotAllowed, NotFound, NotPossible, Sentence
-from ledger.events import ChangeKind, chain_of, four_eyes, record_change
+from ledger.events import ChangeKind, chain_of, four_eyes, lock_chain, record_change
 from ledger.models import IN_WORK, ChangeRequest, Event, RuleSet, RuleSetState, Tenant
 from ledger.principals import Principal, Surface
+from ledger.seals import Link
+from ledger.sign_off import passkeys
+from ledger.sign_off.rules.activations import signing_faults, statement_of_activation
 from ledger.sign_off.rules.budgets import Charge, are_taken, charges_for
 from ledger.sign_off.rules.facts import Facts
-from ledger.sign_off.rules.loosening import loosened
+from ledger.sign_off.rules.loosening import ends_signing, loosened
 from ledger.sign_off.rules.rules import (
     Judgement,
     Rule,
@@ -41,6 +43,10 @@ logger = logging.getLogger(__name__)
 
 KIND = "rules"
 OVERTAKEN = Sentence("Somebody has changed the rules meanwhile: look at them as they are now.")
+SIGNED_BY_PEOPLE = Sentence(
+    "They end that something is signed with a passkey: two operators activate them at the desk, "
+    "and the second one signs that."
+)
 
 
 # --- judging --------------------------------------------------------------------------------------
@@ -100,14 +106,19 @@ def rules_of(tenant: str, number: int) -> Rules:
     """
     if not number:
         return read(0, [])
-    events = Event.objects.filter(
+    for link in _activations(tenant):
+        if link.says.get("number") == number:
+            return read(number, link.says.get("rules"))
+    raise RulesRefused(f"No event activated the rules {number} of {tenant}.")
+
+
+def _activations(tenant: str) -> Iterator[Link]:
+    """The newest first."""
+    rows = Event.objects.filter(
         subject=chain_of(f"rules:{tenant}"), kind=ChangeKind.RULES_ACTIVATED
     )
-    for event in events.order_by("-seq"):
-        says = json.loads(event.details)
-        if says.get("number") == number:
-            return read(number, says.get("rules"))
-    raise RulesRefused(f"No event activated the rules {number} of {tenant}.")
+    values = rows.order_by("-seq").values_list(*Link._fields)
+    return (Link(*each) for each in values)
 
 
 # --- the life of a set ----------------------------------------------------------------------------
@@ -188,6 +199,8 @@ def activate(tenant: str, *, seen: str, by: Principal, via: Surface) -> ChangeRe
             raise NotPossible(OVERTAKEN)
         before = active(tenant)
         loosens = _loosened(before, draft)
+        if by.is_system and ends_signing(_sealed(before), _rules_in(draft)):
+            raise NotPossible(SIGNED_BY_PEOPLE)
         if not loosens or by.is_system:
             _activate(tenant, draft, by, via, loosens)
             return None
@@ -226,9 +239,12 @@ def refuse_agents(by: Principal) -> None:
 
 
 def _loosened(before: RuleSet | None, after: RuleSet) -> list[str]:
-    # By the event that activated it: its row is not sealed.
-    sealed = rules_of(before.tenant, before.number).rules if before else ()
-    return loosened(sealed, _rules_in(after))
+    return loosened(_sealed(before), _rules_in(after))
+
+
+def _sealed(active: RuleSet | None) -> Sequence[Rule]:
+    """By the event that activated it: its row is not sealed."""
+    return rules_of(active.tenant, active.number).rules if active else ()
 
 
 def _rules_in(row: RuleSet | None) -> Sequence[Rule]:
@@ -241,7 +257,7 @@ def _activate(
     by: Principal,
     via: Surface,
     loosens: Sequence[str],
-    **asker: str,
+    **sealed: Any,
 ) -> None:
     before = active(tenant)
     if before is not None:
@@ -259,7 +275,7 @@ def _activate(
         "in_place_of": before.number if before else 0,
         "rules": draft.rules,
         "loosens": list(loosens),
-        **asker,
+        **sealed,
     }
     _record_event(tenant, ChangeKind.RULES_ACTIVATED, by, via, **details)
 
@@ -276,8 +292,15 @@ def _lock(tenant: str) -> None:
 # --- what waits for a second operator -------------------------------------------------------------
 
 
-def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
-    """Raises ``NotPossible`` if the draft, or what it replaces, is another one by now."""
+def _apply(
+    request: ChangeRequest,
+    by: Principal,
+    via: Surface,
+    assertion: Mapping[str, str] | None = None,
+) -> None:
+    """Raises ``NotPossible`` if the draft, or what it replaces, is another one by now, and
+    ``NotAllowed`` for what has to be signed and is not.
+    """
     draft, before = in_work(request.tenant), active(request.tenant)
     is_same = draft is not None and (draft.number, draft.rules) == (
         request.after["number"],
@@ -285,7 +308,22 @@ def _apply(request: ChangeRequest, by: Principal, via: Surface) -> None:
     )
     if draft is None or not is_same or request.in_place_of != (before.sha256 if before else ""):
         raise NotPossible(OVERTAKEN)
-    _activate(request.tenant, draft, by, via, request.loosens, **request.asker)
+    sealed: dict[str, Any] = dict(request.asker)
+    if ends_signing(_sealed(before), _rules_in(draft)):
+        lock_chain(str(by))  # until it is committed none of their keys ends
+        sealed[passkeys.ASSERTION] = passkeys.checked(assertion)
+    _activate(request.tenant, draft, by, via, request.loosens, **sealed)
+    if passkeys.ASSERTION in sealed:
+        passkeys.refuse(signing_faults(next(_activations(request.tenant)), passkeys.keys_of))
+
+
+def _statement(request: ChangeRequest, nonce: str) -> Mapping[str, Any] | None:
+    """The statement that whoever confirms it signs, where it ends that something is signed."""
+    before = active(request.tenant)
+    if not ends_signing(_sealed(before), read(0, request.after["rules"]).rules):
+        return None
+    says = {**request.after, "in_place_of": before.number if before else 0}
+    return statement_of_activation(request.tenant, says, nonce)
 
 
 def _record(
@@ -310,4 +348,4 @@ def _record_event(
 
 def register() -> None:
     events = (ChangeKind.RULES_ASKED, ChangeKind.RULES_DECLINED)
-    four_eyes.register(four_eyes.Kind(*events, _record, _apply), KIND)
+    four_eyes.register(four_eyes.Kind(*events, _record, _apply, signed=_statement), KIND)

@@ -1,9 +1,9 @@
-// Approve and allow, of what is signed: the passkey signs this one, then what is like it, and the
-// form goes along with both answers.
+// A page's form that a passkey signs: the form asks for what is signed, with "sign", and goes along
+// with the answers. Approve and allow signs twice: this one, then what is like it.
 import { isSupported, use } from "./passkeys.js";
 import { word } from "./words.js";
 
-const button = document.querySelector("[data-sign-twice]");
+const button = document.querySelector("[data-sign-form]");
 const form = button?.form;
 
 async function options() {

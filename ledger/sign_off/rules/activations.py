@@ -1,0 +1,61 @@
+"""Activations that end that something is signed: a person signs them with a passkey."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ledger import seals
+from ledger.models import Event
+from ledger.seals import Link
+from ledger.sign_off import passkeys
+from ledger.sign_off.passkeys import KeysOf
+from ledger.sign_off.rules.loosening import ends_signing
+from ledger.sign_off.rules.rules import Rule, RulesRefused, read
+
+VERDICT = "activate"
+
+
+def statement_of_activation(tenant: str, says: Mapping[str, Any], nonce: str) -> dict[str, Any]:
+    """The statement that whoever confirms an activation signs; ``says`` is what its event has."""
+    parts = {name: says.get(name) for name in ("number", "in_place_of", "rules")}
+    return {
+        "tenant": tenant,
+        "verdict": VERDICT,
+        "rules": hashlib.sha256(seals.canonical(parts)).hexdigest(),
+        "nonce": nonce,
+    }
+
+
+def signing_faults(link: Link, keys_of: KeysOf) -> Iterator[str]:
+    """Check that a key of whoever activated these rules signed that, once."""
+    assertion = link.says.get(passkeys.ASSERTION)
+    signed = assertion if isinstance(assertion, Mapping) else {}
+    key = keys_of(link.principal, link.id).get(str(signed.get("credential")))
+    if key is None or not key.may_sign_at(int(seals.as_text(link.at))):
+        yield "it is signed with no key with which its operator could sign then."
+        return
+    nonce = str(signed.get("nonce"))
+    statement = statement_of_activation(link.tenant, link.says, nonce)
+    yield from passkeys.assertion_faults(assertion, statement, key)
+    earlier = Event.objects.filter(subject=link.subject, kind=link.kind, pk__lt=link.id)
+    if earlier.filter(details__contains=seals.canonical(nonce).decode()).exists():
+        yield "what was signed activated rules before."
+
+
+def activation_faults(links: Sequence[Link], keys_of: KeysOf) -> Iterator[str]:
+    """Check of all activations of a tenant that nobody ended signing without a signature.
+
+    Rules without it are compared with those before again, so that what follows them needs one.
+    """
+    before: Sequence[Rule] = ()
+    for link in links:
+        try:
+            after = read(0, link.says.get("rules")).rules
+        except RulesRefused:
+            after = ()
+        faults = [*signing_faults(link, keys_of)] if ends_signing(before, after) else []
+        yield from (f"event {link.id} of rules of {link.tenant}: {fault}" for fault in faults)
+        if not faults:
+            before = after
