@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from ledger.models import Event, Tenant, Transaction
+from ledger.sign_off import rules
 from tests.e2e.test_item import open_at
 from tests.e2e.test_passkeys import with_authenticator
 from tests.processes import until
@@ -99,3 +100,25 @@ def test_a_browser_without_passkeys_says_so(alice_signs, activated, ask):
 
     expect(alice.locator(".decide [data-fault]")).to_contain_text("cannot use passkeys")
     assert Transaction.objects.get().state == "prepared"
+
+
+def test_an_operator_signs_rules_that_end_signing(
+    desk_of, product, settings, activated, olga, olga_user, otto_user, tmp_path
+):
+    settings.PUBLIC_URL = product.url
+    Tenant.objects.update(signing_key_hours=0)
+    activated(signed("refund_customer"))
+    page = desk_of("otto")
+    with_authenticator(page)
+    page.goto(f"{product.url}/account/")
+    page.get_by_role("button", name="Add a passkey").click()
+    expect(page.get_by_role("heading", name="Your recovery codes")).to_be_visible()
+    let_sign(otto_user, None, otto_user, olga_user)
+    draft = rules.edit("acme", [], seen="", by=olga)
+    change = rules.activate("acme", seen=draft.sha256, by=olga, via="web")
+    page.goto(f"{product.url}/changes/{change.pk}/")
+
+    page.get_by_role("button", name=BUTTON).click()
+
+    expect(page.get_by_text("Confirmed: it counts from now on.")).to_be_visible()
+    assert rules.active("acme").rules == []
