@@ -14,9 +14,11 @@ from django.utils import translation
 from django.utils.translation import gettext as _, ngettext
 
 from a2a.models import Question
+from approvals.desk import policies
 from approvals.http.preferences import formats_of, preferences_of
 from approvals.models import About
 from approvals.notifications.subjects import Item
+from ledger.models import Transaction
 
 LONGEST = 180  # characters of a sentence: a locked phone shows fewer
 
@@ -48,7 +50,10 @@ def words_of(item: Item, now: datetime, *, hides_details: bool) -> Words:
     title = _hidden_title(item.about) if hides_details else shortened(sentence_of(item))
     if item.about == About.DOUBT:
         return Words(title, _("In doubt: nobody knows yet whether it happened."))
-    return Words(title, left(item.row.expires_at - now))
+    rest = left(item.row.expires_at - now)
+    if isinstance(item.row, Transaction) and policies.asks_to_sign(item.row):
+        return Words(title, f"{rest} · {_('Open to sign')}")
+    return Words(title, rest)
 
 
 def sentence_of(item: Item) -> str:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from django.utils import timezone
 
+from approvals.models import About
+from approvals.notifications import words_of
+from approvals.notifications.subjects import Item
 from ledger.models import Tenant
 from tests.authenticators import Authenticator
 from tests.signing.conftest import SIGNED, approve, sign
@@ -53,6 +57,18 @@ def test_who_waits_for_a_key_is_told_until_when(as_alice, alice_user, activated,
 
     assert "Yours may sign from " in shown
     assert "data-approve" not in shown
+
+
+def test_a_notification_says_that_its_page_is_for_signing(activated, refund):
+    unsigned = refund()
+    activated(SIGNED)
+
+    told = {
+        row: words_of(Item(About.DECISION, row), timezone.now(), hides_details=True).body
+        for row in (unsigned, refund(order="o2"))
+    }
+
+    assert [body.endswith(" left · Open to sign") for body in told.values()] == [False, True]
 
 
 def test_a_key_can_stand_for_typing(as_alice, alice_user, activated, refund, has_key):
