@@ -15,6 +15,7 @@ from ledger.sign_off import groups, passkeys, revisions
 from ledger.sign_off.rules import Strength, Terms, filled_seats, seating, terms_from
 from ledger.states import EventKind
 from ledger.transactions import (
+    is_signed_in_advance,
     may_be_replaced,
     seats_open_to,
     standing_approval,
@@ -75,9 +76,11 @@ def seats_of(row: Transaction) -> list[Seat]:
 
 
 def is_signed_by(row: Transaction, principal: str) -> bool:
-    """True if a passkey signed the approval of this principal."""
+    """True if a passkey signed the approval of this principal, or the grant that gave it."""
     link = _sealed(row).get(principal)
-    return link is not None and passkeys.ASSERTION in link.says
+    if link is None:
+        return False
+    return passkeys.ASSERTION in link.says or is_signed_in_advance(link)
 
 
 def missing_seats(row: Transaction) -> int:

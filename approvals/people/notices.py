@@ -49,7 +49,7 @@ BY_ANOTHER: dict[str, str] = {
     ChangeKind.AUTHENTICATOR_REMOVED: gettext_noop("{who} removed your authenticator app."),
     ChangeKind.SIGNING_KEY_ENROLLED: gettext_noop(
         "Two operators, {who} the second, let your passkey {fingerprint} sign decisions from "
-        "{signs_from} on. If it is not yours, end it on the page of your account."
+        "{signs_from}. If it is not yours, stop it on your account page."
     ),
     ChangeKind.SIGNING_KEY_ENDED: gettext_noop("{who} ended a key with which you sign decisions."),
     ChangeKind.COMPANY_CONNECTED: gettext_noop("{who} connected your account with {company}."),
@@ -80,8 +80,8 @@ BY_THEMSELVES: dict[str, str] = {
         "You removed the authenticator app from your account."
     ),
     ChangeKind.SIGNING_KEY_ENROLLED: gettext_noop(
-        "You let your passkey {fingerprint} sign decisions from {signs_from} on. If it was not "
-        "you, end it on the page of your account."
+        "You let your passkey {fingerprint} sign decisions from {signs_from}. If it was not "
+        "you, stop it on your account page."
     ),
     ChangeKind.SIGNING_KEY_ENDED: gettext_noop("You ended a key with which you sign decisions."),
     ChangeKind.RECOVERY_CODE_USED: gettext_noop("You signed in with a recovery code."),

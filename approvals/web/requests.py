@@ -20,6 +20,7 @@ from approvals.presentation import in_words, texts_for_scripts
 from approvals.web import places
 from ledger import workers
 from ledger.errors import Sentence
+from ledger.events import ChangeKind
 from ledger.models import Brake, RegisteredTool
 
 SILENT_S = 10.0  # another sweeper takes over within 5 s
@@ -83,6 +84,7 @@ def _notice(request: HttpRequest, person: Any) -> dict[str, Any] | None:
         "pk": notice.pk,
         "at": notice.event.at,
         "text": notice_text(notice.event, person),
+        "is_key": notice.event.kind == ChangeKind.SIGNING_KEY_ENROLLED,
     }
 
 

@@ -56,7 +56,7 @@ class Vote(TypedDict):
     undo_seconds: NotRequired[int]  # in which its maker can withdraw an approval; nobody begins
 
 
-IS_SIGNED = Sentence("It is signed with a passkey.")
+IS_SIGNED = Sentence("It has to be signed with a passkey.")
 REASON_IS_MISSING = {
     Verdict.REJECT: Sentence("A rejection needs a reason; it is what the agent learns from."),
     Verdict.SEND_BACK: Sentence("Say what to propose instead; the agent reads it."),

@@ -40,8 +40,10 @@ def is_refused(answer, row, why):
 def test_what_is_signed_is_not_approved_with_a_click_nor_by_typing(as_alice, asked):
     row = asked()
 
-    assert is_refused(approve(as_alice, row), row, "It is signed with a passkey.")
-    assert is_refused(approve(as_alice, row, typed="20"), row, "It is signed with a passkey.")
+    assert is_refused(approve(as_alice, row), row, "It has to be signed with a passkey.")
+    assert is_refused(
+        approve(as_alice, row, typed="20"), row, "It has to be signed with a passkey."
+    )
 
 
 @pytest.mark.parametrize(
@@ -138,7 +140,7 @@ def test_a_key_does_not_sign_before_its_waiting_time_is_over(
     answer = asked_to_sign(as_alice, row)
 
     assert answer.status_code == 403
-    assert "Yours may sign from" in json.loads(answer.content)["problem"]
+    assert "Yours signs from" in json.loads(answer.content)["problem"]
 
 
 @pytest.mark.parametrize("how", ["the key is ended", "the passkey is removed"])

@@ -8,7 +8,9 @@ from django.utils import timezone
 from approvals.models import About
 from approvals.notifications import words_of
 from approvals.notifications.subjects import Item
+from approvals.people import end_keys, principal_of
 from ledger.models import Tenant
+from ledger.principals import Surface
 from tests.authenticators import Authenticator
 from tests.signing.conftest import SIGNED, approve, sign
 
@@ -29,7 +31,7 @@ def test_who_has_a_key_signs_with_one_touch(as_alice, alice_user, activated, ref
 
     assert f'data-sign="/transactions/{row.pk}/sign" data-approve' in shown
     assert BUTTON in shown
-    assert "Signed with a passkey." in shown
+    assert "To be signed with a passkey." in shown
     assert '<dialog id="approve-' not in shown
 
 
@@ -41,11 +43,24 @@ def test_who_has_no_key_is_told_what_it_takes(as_alice, alice_user, activated, r
     Authenticator().add_to(alice_user)
     with_passkey = page(as_alice, row)
 
-    assert "Add one, and have two operators let it sign." in without
+    assert "Add one; two operators let it sign." in without
     assert "Two operators have to let yours sign first." in with_passkey
     for shown in (without, with_passkey):
         assert "data-approve" not in shown
         assert 'href="/account/#passkeys"' in shown
+
+
+def test_whose_key_has_ended_is_told_to_add_another(
+    as_alice, alice_user, activated, refund, has_key
+):
+    activated(SIGNED)
+    has_key(alice_user)
+    end_keys(alice_user, by=principal_of(alice_user), via=Surface.WEB)
+
+    shown = page(as_alice, refund())
+
+    assert "add another; two operators let it sign." in shown
+    assert "data-approve" not in shown
 
 
 def test_who_waits_for_a_key_is_told_until_when(as_alice, alice_user, activated, refund, has_key):
@@ -55,7 +70,7 @@ def test_who_waits_for_a_key_is_told_until_when(as_alice, alice_user, activated,
 
     shown = page(as_alice, refund())
 
-    assert "Yours may sign from " in shown
+    assert "Yours signs from " in shown
     assert "data-approve" not in shown
 
 

@@ -33,6 +33,7 @@ def test_two_operators_let_a_passkey_sign_and_see_whose_it_is(
     assert "asks to let a passkey of" in shown
     assert fingerprint in shown
     assert not enrolled(alice_user)
+    assert "Let it sign…" not in page(as_olga, there)
     as_otto.post(f"/changes/{change.pk}/confirm", {"seen": change.sha256})
 
     assert [each.state for each in listed(alice_user)] == [KeyState.SIGNS]
@@ -60,8 +61,8 @@ def test_one_operator_ends_a_key_and_it_stays_listed(as_alice, as_olga, alice_us
     answer = as_olga.post(f"{there}keys/end", {"passkey": passkeys_of(alice_user).get().pk})
 
     assert answer.status_code == 302
-    assert "Signed decisions until" in page(as_olga, there)
-    assert "Signed decisions until" in page(as_alice, "/account/")
+    assert "Signs no decisions any more, since" in page(as_olga, there)
+    assert "Signs no decisions any more, since" in page(as_alice, "/account/")
     texts = [notice_text(notice.event, alice_user) for notice in notices_for(alice_user)]
     assert any("ended a key with which you sign" in text for text in texts)
 
@@ -89,7 +90,7 @@ def test_a_person_lets_another_passkey_sign_with_the_one_that_does(as_alice, ali
     options = as_alice.post(f"{there}/options").json()
     answer = as_alice.post(there, {"credential": first.use(options)})
 
-    assert answer.json() == {"location": "/account/#passkeys"}
+    assert answer.json() == {"location": "/account/"}
     assert [each.state for each in listed(alice_user)] == [KeyState.SIGNS, KeyState.SIGNS]
     told = notice_text(notices_for(alice_user).latest("pk").event, alice_user)
     assert told.startswith("You let your passkey ")
@@ -134,4 +135,4 @@ def test_the_key_of_a_removed_passkey_stays_listed(as_alice, alice_user, has_key
 
     shown = page(as_alice, "/account/")
     assert "Removed passkey" in shown
-    assert "Signed decisions until" in shown
+    assert "Signs no decisions any more, since" in shown

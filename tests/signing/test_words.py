@@ -46,13 +46,21 @@ def test_an_operator_signs_a_compensation(as_olga, olga_user, done, has_key):
     refused = compensated(as_olga, done)
     done.refresh_from_db()
     assert (refused.status_code, done.state) == (403, State.COMMITTED)
-    assert "It is signed with a passkey." in text_of(refused)
+    assert "It has to be signed with a passkey." in text_of(refused)
 
     assert compensated(as_olga, done, key).status_code == 200
     done.refresh_from_db()
     assert done.state == State.COMPENSATING
     assert '"assertion"' in word_of(done).details
     assert faults_of_both() == ([], [])
+
+
+def test_an_operator_without_a_key_is_told_so_before_writing_a_reason(as_olga, done):
+    shown = as_olga.get(f"/transactions/{done.pk}/").content.decode()
+
+    assert "Add one; two operators let it sign." in shown
+    assert f'data-open="compensate-{done.pk}"' not in shown
+    assert f'<dialog id="compensate-{done.pk}"' not in shown
 
 
 def test_a_signed_word_counts_for_no_other_outcome(as_olga, olga_user, done, has_key):

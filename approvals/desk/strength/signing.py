@@ -7,7 +7,6 @@ It counts for a few minutes, and once: an event that has it stands in the histor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -15,8 +14,14 @@ from django.core import signing
 from django.utils.translation import gettext as _
 
 from approvals.desk import seats
-from approvals.people import assertion_from, begin_signing, enrolled, principal_of, that_sign
-from approvals.people.sign_in import passkeys_of
+from approvals.people import (
+    KeyState,
+    assertion_from,
+    begin_signing,
+    listed,
+    principal_of,
+    that_sign,
+)
 from approvals.presentation import to_the_minute
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import Transaction, Verdict
@@ -44,13 +49,19 @@ def options_for(
 
 def why_no_key(user: User) -> str:
     """The reason that the person cannot sign now, and what it takes."""
-    waiting = [key.signs_from for key in enrolled(user).values() if not key.ended_at]
+    rows = listed(user)
+    waiting = [row.signs_from for row in rows if row.state == KeyState.WAITS]
     if waiting:
-        at = to_the_minute(datetime.fromtimestamp(min(waiting) / 1_000_000, UTC))
-        return _("It is signed with a passkey. Yours may sign from {at}.").format(at=at)
-    if passkeys_of(user).exists():
-        return _("It is signed with a passkey. Two operators have to let yours sign first.")
-    return _("It is signed with a passkey. Add one, and have two operators let it sign.")
+        at = to_the_minute(min(waiting))
+        return _("It takes a passkey that signs. Yours signs from {at}.").format(at=at)
+    if any(row.state == KeyState.NONE for row in rows):
+        return _("It takes a passkey that signs. Two operators have to let yours sign first.")
+    if rows:
+        return _(
+            "It takes a passkey that signs. Yours does not any more: add another; two operators "
+            "let it sign."
+        )
+    return _("It takes a passkey that signs. Add one; two operators let it sign.")
 
 
 def answer_to(

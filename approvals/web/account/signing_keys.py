@@ -39,8 +39,8 @@ def let_sign(request: HttpRequest, passkey_id: int) -> HttpResponse:
         enrol(person_of(request), state, answer)
     except LedgerError as refusal:
         return JsonResponse({"problem": refusal_in_words(refusal)}, status=refusal.status)
-    messages.success(request, _("Your passkey is let sign decisions; the list says from when."))
-    return JsonResponse({"location": f"{reverse('desk:account')}#passkeys"})
+    messages.success(request, _("Your passkey may sign decisions. The list says from when."))
+    return JsonResponse({"location": reverse("desk:account")})
 
 
 @confirmed_person

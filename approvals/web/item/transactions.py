@@ -241,7 +241,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     is_signed, person = policies.asks_to_sign(row), person_of(request)
     is_fast = bool(may_decide) and must_type(person, row)
     has_to_type = policies.asks_to_type(row) or (is_fast and not is_signed)
-    can_sign = bool(may_decide) and (is_signed or has_to_type) and may_sign(person)
+    has_key = (is_signed or (bool(may_decide) and has_to_type)) and may_sign(person)
     needs_dialog = has_to_type or (is_signed and policies.is_irreversible(row))
     signing, events = signatures_of(row, principal), list(row.events.all())
     asked_as = origins.asked_as(row)
@@ -265,9 +265,9 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
         "is_irreversible": policies.is_irreversible(row),
         "has_to_type": has_to_type,
         "is_signed": is_signed,
-        "may_sign": can_sign,
-        "signs_word": is_signed and may_sign(person),
-        "why_no_key": why_no_key(person) if is_signed and may_decide and not can_sign else "",
+        "may_sign": bool(may_decide) and has_key,
+        "signs_word": is_signed and has_key,
+        "why_no_key": why_no_key(person) if is_signed and not has_key else "",
         "asks_for_note": policies.asks_for_note(row),
         "approves_in_dialog": needs_dialog or policies.asks_for_note(row),
         "is_asked_by_rules": policies.asks_to_type(row) or policies.asks_for_note(row),

@@ -110,7 +110,8 @@ def _notes(request: ChangeRequest) -> Iterator[str]:
         yield f"{word}: {', '.join(names)}"
     if request.kind == ChangeKind.SIGNING_KEY_ENROLLED:
         yield _(
-            "Ask the person themself, by another way than Assent, which key fingerprint they read."
+            "Ask the person, face to face or by telephone, which key fingerprint their account "
+            "page shows. Confirm only if it is this one."
         )
         yield _told_and_signs(int(waiting_time_of(person_of_request(request)).total_seconds()))
     if maker := knows_way_in(request):

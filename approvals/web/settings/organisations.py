@@ -77,11 +77,12 @@ class TenantForm(WithLimits):
     )
 
     signing_key_hours = forms.IntegerField(
-        label=gettext_lazy("A passkey that is let sign decisions waits so many hours"),
+        label=gettext_lazy("For so many hours a passkey waits before it signs decisions"),
         min_value=0,
         max_value=720,
         help_text=gettext_lazy(
-            "Its person is told at once, and can end it before it signs. 0: it signs at once."
+            "Its person is told at once, and can stop it meanwhile. 0: it signs at once. A shorter "
+            "time counts once the longer one is over."
         ),
     )
 

@@ -43,6 +43,7 @@ from approvals.web.settings.saving import saves_changes_only
 from approvals.web.sign_in.authentication import person_of
 from ledger.events import ChangeKind, chain_of, four_eyes
 from ledger.models import Event, Tenant
+from ledger.sign_off.passkeys import KEY
 
 
 class PersonForm(ProfileForm):
@@ -116,16 +117,17 @@ def _page(
 ) -> HttpResponse:
     operator = person_of(request)
     waiting = account_requests_of(operator) & four_eyes.waiting(*ACCOUNT_KINDS)
+    waiting = waiting.filter(concerns=str(principal_of(row))).order_by("pk")
     context: dict[str, Any] = {
         "person": row,
         "line": row_of(row, tenants),
         "is_self": row == operator,
         "roles": _roles(row, tenants),
         "has_tenants": len(tenants) > 1,
-        "waiting": [
-            (change, sentence_of(change))
-            for change in waiting.filter(concerns=str(principal_of(row))).order_by("pk")
-        ],
+        "waiting": [(change, sentence_of(change)) for change in waiting],
+        "keys_waiting": {
+            change.after[KEY]["credential"] for change in waiting if KEY in change.after
+        },
         "slack": _slack(row, tenants),
         **(_of_account(row) if is_kept else {}),
     }

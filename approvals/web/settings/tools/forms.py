@@ -77,6 +77,7 @@ class TermsForm(forms.Form):
     floor = forms.ChoiceField(
         label=gettext_lazy("Rules may lower that to"), choices=list(FLOORS.items()), required=False
     )
+    strength = forms.ChoiceField(label=gettext_lazy("Each of them signs with"), choices=STRENGTHS)
     ttl_s = forms.TypedChoiceField(
         label=gettext_lazy("It waits for them"), coerce=float, choices=list(WAITS.items())
     )
@@ -89,7 +90,6 @@ class TermsForm(forms.Form):
         max_length=300,
         required=False,
     )
-    strength = forms.ChoiceField(label=gettext_lazy("Each of them signs with"), choices=STRENGTHS)
     web_only = forms.BooleanField(
         label=gettext_lazy("It is signed on the desk only, not in Slack"), required=False
     )
