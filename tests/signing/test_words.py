@@ -63,6 +63,26 @@ def test_an_operator_without_a_key_is_told_so_before_writing_a_reason(as_olga, d
     assert f'<dialog id="compensate-{done.pk}"' not in shown
 
 
+def test_without_a_key_an_operator_declines_what_another_proposed(as_olga, done, otto):
+    Transaction.objects.filter(pk=done.pk).update(
+        state=State.IN_DOUBT,
+        settlement={
+            "outcome": "nothing_happened",
+            "receipt": "",
+            "reason": "Looked it up.",
+            "by": str(otto),
+            "by_name": "Otto",
+        },
+    )
+
+    shown = as_olga.get(f"/transactions/{done.pk}/").content.decode()
+
+    assert "Add one; two operators let it sign." in shown
+    assert 'value="decline"' in shown
+    assert 'value="nothing_happened"' not in shown
+    assert "data-sign=" not in shown
+
+
 def test_a_signed_word_counts_for_no_other_outcome(as_olga, olga_user, done, has_key):
     key = has_key(olga_user)
     options = as_olga.post(f"/transactions/{done.pk}/sign", {"outcome": "nothing_happened"}).json()
