@@ -69,7 +69,7 @@ class SigningKey:
     def fingerprint(self) -> str:
         """For people to compare: the first 16 digits of the SHA-256 of the public key, by fours."""
         digits = hashlib.sha256(websafe_decode(self.public_key)).hexdigest()
-        return " ".join(digits[at : at + 4] for at in range(0, 16, 4))
+        return "\N{NO-BREAK SPACE}".join(digits[at : at + 4] for at in range(0, 16, 4))
 
     def may_sign_at(self, at: int) -> bool:
         """True if a key that was folded from the events before this time signs then.
