@@ -141,8 +141,7 @@ def check_is_ready(person: User, passkey_id: int) -> dict[str, Any]:
     Raises ``NotFound, NotPossible``.
     """
     key = key_of(_passkey(person, passkey_id))
-    if key.credential in enrolled(person):
-        raise NotPossible(_("This passkey signs decisions already, or did once: add another."))
+    _refuse_known(person, key)
     return {KEY: key.as_json()}
 
 
@@ -190,14 +189,18 @@ def _enrol(
 ) -> SigningKey:
     """The waiting time begins now. The fold of the account's events decides if it counts."""
     lock_chain(str(principal_of(person)))
+    _refuse_known(person, key)  # else the log would have a fault for good
     waits_s = int(waiting_time_of(person).total_seconds())
     details = {KEY: key.as_json(), WAITS: waits_s, **how}
     record_change(person, ChangeKind.SIGNING_KEY_ENROLLED, by=by, via=via, **details)
     if key.credential not in enrolled(person):
-        raise NotPossible(
-            _("The signature does not fit, or the passkey signs already. Nothing was changed.")
-        )
+        raise NotPossible(_("The signature does not fit. Nothing was changed."))
     return enrolled(person)[key.credential]
+
+
+def _refuse_known(person: User, key: SigningKey) -> None:
+    if key.credential in enrolled(person):
+        raise NotPossible(_("This passkey signs decisions already, or did once: add another."))
 
 
 def waiting_time_of(person: User) -> timedelta:

@@ -9,6 +9,7 @@ from approvals.people import KeyState, enrolled, listed, notice_text, notices_fo
 from approvals.people.sign_in import delete_passkey, passkeys_of
 from ledger.models import ChangeRequest, Tenant
 from tests.authenticators import Authenticator
+from tests.rules.test_proof import faults_of_both
 
 pytestmark = pytest.mark.django_db
 
@@ -94,6 +95,26 @@ def test_a_person_lets_another_passkey_sign_with_the_one_that_does(as_alice, ali
     assert [each.state for each in listed(alice_user)] == [KeyState.SIGNS, KeyState.SIGNS]
     told = notice_text(notices_for(alice_user).latest("pk").event, alice_user)
     assert told.startswith("You let your passkey ")
+
+
+def test_what_a_person_let_sign_meanwhile_no_operator_confirms(
+    as_alice, as_olga, as_otto, alice_user, has_key
+):
+    first, second = has_key(alice_user), Authenticator(b"second")
+    second.add_to(alice_user, "Second")
+    passkey = passkeys_of(alice_user).last()
+    as_olga.post(f"/people/{alice_user.pk}/keys/let-sign", {"passkey": passkey.pk})
+    change = ChangeRequest.objects.latest("pk")
+    options = as_alice.post(f"/account/passkeys/{passkey.pk}/sign/options").json()
+    as_alice.post(f"/account/passkeys/{passkey.pk}/sign", {"credential": first.use(options)})
+
+    shown = page(as_otto, f"/changes/{change.pk}/")
+    as_otto.post(f"/changes/{change.pk}/confirm", {"seen": change.sha256})
+
+    assert "it cannot be confirmed" in shown
+    change.refresh_from_db()
+    assert change.state == "waiting"
+    assert faults_of_both() == ([], [])
 
 
 def test_an_answer_that_was_not_asked_for_lets_nothing_sign(as_alice, alice_user, has_key):

@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _, gettext_noop, ngettext
 
 from approvals.models import Role
 from approvals.people import (
+    enrolled,
     event_details,
     knows_way_in,
     names_of,
@@ -61,7 +62,14 @@ MADE_ALONE: dict[str, str] = {
 
 
 def _pending(request: ChangeRequest) -> Pending:
-    return Pending(_sentence(request), notes=list(_notes(request)))
+    notes = list(_notes(request))
+    return Pending(_sentence(request), notes=notes, is_overtaken=_is_overtaken(request))
+
+
+def _is_overtaken(request: ChangeRequest) -> bool:
+    """True for a passkey that its person let sign meanwhile."""
+    key = request.after.get(passkeys.KEY, {})
+    return key.get("credential") in (enrolled(person_of_request(request)) if key else ())
 
 
 def _sentence(request: ChangeRequest) -> SafeString:
