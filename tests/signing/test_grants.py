@@ -16,6 +16,7 @@ from ledger.transactions import links_of, sign_off_faults
 from tests.forgery import rewrite
 from tests.grants.conftest import wanted
 from tests.grants.test_allow_pages import address, form_of
+from tests.rules.test_pages import text_of
 from tests.rules.test_proof import faults_of_both
 from tests.signing.conftest import SIGNED
 
@@ -52,6 +53,15 @@ def test_a_person_signs_twice_and_what_is_like_it_is_carried_out(as_alice, key, 
     later.refresh_from_db()
     assert later.state == State.COMMITTED
     assert faults_of_both() == ([], [])
+
+
+def test_what_such_a_grant_signed_says_so(as_alice, key, refund):
+    allow(as_alice, refund(), key)
+    later = refund(order="o2")
+
+    shown = text_of(as_alice.get(f"/transactions/{later.pk}/"))
+
+    assert "signed in advance , with a passkey," in shown
 
 
 def test_the_page_has_the_passkey_sign_in_place_of_typing(as_alice, key, refund):
