@@ -19,7 +19,7 @@ from django.contrib.auth.models import User
 from django.db.transaction import atomic
 from django.utils.translation import gettext as _
 
-from approvals.models import Membership, Passkey
+from approvals.models import Membership, Passkey, Role
 from approvals.people.account_log import record_change
 from approvals.people.principals import name_of, principal_of
 from approvals.people.sign_in import (
@@ -108,6 +108,14 @@ def that_sign(person: User) -> list[SigningKey]:
     """The keys with which the person can sign now."""
     now = int(seals.as_text(database_now()))
     return [key for key in enrolled(person).values() if key.may_sign_at(now)]
+
+
+def how_many_sign(tenant: str) -> tuple[int, int]:
+    """Of the managers of a tenant, those who can sign now; and all of them."""
+    managers = User.objects.filter(
+        memberships__tenant=tenant, memberships__role=Role.APPROVER, is_active=True
+    )
+    return sum(bool(that_sign(person)) for person in managers), len(managers)
 
 
 def begin_enrolling(person: User, passkey_id: int) -> tuple[dict[str, Any], State]:

@@ -57,7 +57,7 @@ def in_force() -> Any:
 
 def test_the_second_operator_signs_that_nothing_is_signed_any_more(waiting, key, as_otto):
     page = as_otto.get(f"/changes/{waiting.pk}/").content.decode()
-    assert "whoever confirms it signs it" in page
+    assert "it takes one to confirm it" in page
     assert "data-sign-form" in page
 
     sign(as_otto, waiting, key)
@@ -78,7 +78,7 @@ def test_without_a_signature_the_rules_stay(waiting, key, as_otto):
 def test_whoever_has_no_key_reads_what_it_takes(waiting, as_otto):
     page = as_otto.get(f"/changes/{waiting.pk}/").content.decode()
 
-    assert "Add one, and have two operators let it sign." in page
+    assert "Add one; two operators let it sign." in page
     assert "data-sign-form" not in page
     assert confirm(as_otto, waiting, sign="1").status_code == 403
 
@@ -99,6 +99,21 @@ def test_a_command_on_the_server_does_not_end_signing(activated, tmp_path):
         call_command("rules", "apply", str(file), tenant="acme", stdout=StringIO())
 
     assert in_force()[0]["then"]["strength"] == "passkey"
+
+
+def test_whoever_activates_reads_how_many_could_sign(
+    as_olga, olga, acme, alice_user, bob_user, has_key
+):
+    has_key(alice_user)
+    sets.edit("acme", [SIGNED], seen="", by=olga)
+
+    assert (
+        "1 of 2 managers have a passkey that signs."
+        in as_olga.get("/settings/rules/acme/").content.decode()
+    )
+
+    has_key(bob_user)
+    assert "passkey that signs" not in as_olga.get("/settings/rules/acme/").content.decode()
 
 
 def test_what_tightens_holds_at_once_with_no_signature(activated):

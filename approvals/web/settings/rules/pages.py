@@ -12,6 +12,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST, require_safe
 
+from approvals.people import how_many_sign
 from approvals.presentation import refusal_and_hint
 from approvals.web.settings.operators import origin_of
 from approvals.web.settings.rules import differences
@@ -30,6 +31,7 @@ from ledger.errors import LedgerError, NotFound
 from ledger.events import four_eyes
 from ledger.models import ChangeRequest, RuleSet, RuleSetState
 from ledger.sign_off import rules
+from ledger.sign_off.rules import Strength
 
 EARLIER = 20  # sets on the page
 
@@ -62,6 +64,7 @@ def _page(request: HttpRequest, book: Rulebook) -> HttpResponse:
         "gone": [change for change in changes if not change.after],
         "loosens": [change for change in changes if change.loosens],
         "tightens": [change for change in changes if not change.loosens],
+        "signers": _signers(book),
         "is_previewed": is_previewed,
         "window": Window.since_preview(draft) if draft and is_previewed else None,
         "waiting": four_eyes.waiting_for(rules.KIND, book.tenant.pk, rules.KIND),
@@ -69,6 +72,15 @@ def _page(request: HttpRequest, book: Rulebook) -> HttpResponse:
         "first": _first_lines(book) if book.may_edit and not book.shown else [],
     }
     return render(request, "settings/rules.html", context)
+
+
+def _signers(book: Rulebook) -> dict[str, int] | None:
+    """The managers who can sign, where not all can and the draft asks for it."""
+    signed = [rule for rule in rules_in(book.draft) if rule.then.strength == Strength.PASSKEY]
+    if not signed or not book.may_edit:
+        return None
+    able, managers = how_many_sign(book.tenant.pk)
+    return {"able": able, "managers": managers} if able < managers else None
 
 
 def _first_lines(book: Rulebook) -> list[Line]:
