@@ -834,8 +834,8 @@ def advice_faults(event: Record, before: list[Record], required: str) -> Iterato
         yield "it recommends nothing."
     if details.get("intent_digest") != sealed_last(before, "intent_digest"):
         yield "advice on something else."
-    revised = max([0, *(n for n, each in enumerate(before) if each["kind"] == "revised")])
-    if any((e["kind"], e["principal"]) == ("advised", who) for e in before[revised:]):
+    last = max((each["seq"] for each in revised_in(before)), default=0)
+    if any(e["kind"] == "advised" and e["principal"] == who for e in before if e["seq"] > last):
         yield f"a second advice of {who}."
     keepers = details.get("proposer_kept_by", [])
     if voter_of(event) in [*keepers, *["agents without a keeper"] * bool(keepers)]:
@@ -1672,76 +1672,52 @@ def from_base64url(text: str) -> bytes:
     return raw
 
 
-def from_cbor(raw: bytes) -> tuple[Any, bytes]:
-    """The first value, and what follows it: of RFC 8949, as much as public keys have."""
-    major, length, rest = raw[0] >> 5, raw[0] & 31, raw[1:]
-    if 24 <= length <= 27:
-        size = 1 << (length - 24)
-        length, rest = int.from_bytes(rest[:size], "big"), rest[size:]
-    elif length > 27:
-        raise ValueError("a length that public keys do not have")
-    if major in (0, 1):
-        return (-1 - length if major else length), rest
-    if major in (2, 3) and length <= len(rest):
-        return (rest[:length] if major == 2 else rest[:length].decode()), rest[length:]
-    if major != 5 or length > 16:
-        raise ValueError("a value that public keys do not have")
-    found = {}
-    for _ in range(length):
-        name, rest = from_cbor(rest)
-        found[name], rest = from_cbor(rest)
-    return found, rest
+# Where the COSE key (RFC 9052) of each algorithm that signs begins: it has one form, byte by byte.
+ES256, EDDSA, RS256 = map(
+    bytes.fromhex, ("a5010203262001215820", "a4010103272006215820", "a40103033901002059")
+)
+Y_FOLLOWS, ENDS_RS256 = bytes.fromhex("225820"), bytes.fromhex("2143010001")
 
 
-OF_KIND = {2: (-1, -2, -3), 1: (-1, -2), 3: (-1, -2)}  # members of a COSE key, by its type
+def public_key_of(
+    text: str,
+) -> ec.EllipticCurvePublicKey | rsa.RSAPublicKey | Ed25519PublicKey:
+    raw = from_base64url(text)
+    if raw[:10] == ES256 and raw[42:45] == Y_FOLLOWS:
+        point = b"\x04" + raw[10:42] + raw[45:]
+        return ec.EllipticCurvePublicKey.from_encoded_point(ec.SECP256R1(), point)
+    if raw[:10] == EDDSA:
+        return Ed25519PublicKey.from_public_bytes(raw[10:])
+    size = int.from_bytes(raw[9:11], "big")
+    if raw[:9] == RS256 and size in (256, 384, 512) and raw[11 + size :] == ENDS_RS256:
+        return rsa.RSAPublicNumbers(65537, int.from_bytes(raw[11:-5], "big")).public_key()
+    raise ValueError("no key that signs decisions")
 
 
-class PublicKey:
-    """A COSE key (RFC 9052) of ES256, EdDSA with Ed25519, or RS256, from base64url."""
-
-    def __init__(self, text: str) -> None:
-        parts, rest = from_cbor(from_base64url(text))
-        kind = parts[1], parts[3], parts.get(-1) if parts[1] != 3 else None
-        self.key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey | Ed25519PublicKey
-        if rest or {*parts} != {1, 3, *OF_KIND.get(parts[1], ())}:
-            raise ValueError("more than a key, or less")
-        if kind == (2, -7, 1):
-            x, y = (int.from_bytes(parts[name], "big") for name in (-2, -3))
-            self.key = ec.EllipticCurvePublicNumbers(x, y, ec.SECP256R1()).public_key()
-        elif kind == (1, -8, 6):
-            self.key = Ed25519PublicKey.from_public_bytes(parts[-2])
-        elif kind == (3, -257, None):
-            n, e = (int.from_bytes(parts[name], "big") for name in (-1, -2))
-            self.key = rsa.RSAPublicNumbers(e, n).public_key()
+def has_signed(public_key: Any, message: bytes, signature: bytes) -> bool:
+    try:
+        if isinstance(public_key, ec.EllipticCurvePublicKey):
+            public_key.verify(signature, message, ec.ECDSA(SHA256()))
+        elif isinstance(public_key, rsa.RSAPublicKey):
+            public_key.verify(signature, message, PKCS1v15(), SHA256())
         else:
-            raise ValueError("an algorithm that signs no decisions")
-
-    def has_signed(self, message: bytes, signature: bytes) -> bool:
-        try:
-            if isinstance(self.key, ec.EllipticCurvePublicKey):
-                self.key.verify(signature, message, ec.ECDSA(SHA256()))
-            elif isinstance(self.key, rsa.RSAPublicKey):
-                self.key.verify(signature, message, PKCS1v15(), SHA256())
-            else:
-                self.key.verify(signature, message)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
+            public_key.verify(signature, message)
+    except (InvalidSignature, ValueError):
+        return False
+    return True
 
 
 def assertion_faults(assertion: Any, statement: Record, key: Record) -> Iterator[str]:
     """The key, verifying its person, signed the challenge that the statement makes."""
     try:
-        texts = [text for text in assertion.values() if isinstance(text, str)]
-        if set(assertion) != OF_ASSERTION or [*assertion.values()] != texts:
-            raise ValueError("members")
-        if max(map(len, texts)) > LONGEST:
+        are_texts = all(isinstance(t, str) and len(t) <= LONGEST for t in assertion.values())
+        if set(assertion) != OF_ASSERTION or not are_texts:
             raise ValueError("members")
         parts = {name: from_base64url(assertion[name]) for name in OF_ASSERTION - {"nonce"}}
         data, client = parts["authenticator_data"], json.loads(parts["client_data"])
         made_for, made_at = client["type"], client["origin"]
         challenge = from_base64url(client["challenge"])
-        public_key = PublicKey(key["public_key"])
+        public_key = public_key_of(key["public_key"])
         wanted = hashlib.sha256(canonical(statement).encode()).digest()
         flags = data[32]
         if len(data) < 37 or (len(data) > 37) is not bool(flags & HAS_MORE):
@@ -1759,9 +1735,8 @@ def assertion_faults(assertion: Any, statement: Record, key: Record) -> Iterator
         yield "its assertion is of something else."
     if not (flags & PRESENT and flags & VERIFIED):
         yield "its assertion does not say that the key verified its person."
-    if not public_key.has_signed(
-        data + hashlib.sha256(parts["client_data"]).digest(), parts["signature"]
-    ):
+    signed = data + hashlib.sha256(parts["client_data"]).digest()
+    if not has_signed(public_key, signed, parts["signature"]):
         yield "its signature is not of this key."
 
 
@@ -1811,68 +1786,76 @@ def nonce_of(event: Record) -> Any:
 def keys_after(events: list[Record]) -> tuple[dict[str, Record], list[str]]:
     """The keys of an account after these events of it, by credential; and the faults of those.
 
-    ``from`` and ``ended`` are microseconds, ``by`` who enrolled it.
+    ``from`` is in microseconds, ``by`` are the events of those who enrolled it.
     """
     keys: dict[str, Record] = {}
     faults: list[str] = []
     asked: list[Record] = []
     for event in events:
-        at, named = int(event["at"]), says(event).get("key")
-        credential = named.get("credential") if isinstance(named, dict) else None
+        key = says(event).get("key")
         if event["kind"] == ENROLLED:
-            by: list[Record] = []
-            found = [*read_of(enrolment_faults(event, keys, asked, by))]
+            requests = requests_for(event, asked)
+            found = [*read_of(enrolment_faults(event, keys, requests))]
             faults += [f"event {event['id']} of account {event['subject']}: {f}" for f in found]
-            if not found and isinstance(named, dict):
-                begin = at + max(0, says(event)["waits_s"]) * 10**6
-                keys[named["credential"]] = {
-                    **named,
-                    **{"from": begin, "ended": 0, "event": event, "by": by},
-                }
+            if not found and isinstance(key, dict):
+                begin = int(event["at"]) + max(0, says(event)["waits_s"]) * 10**6
+                by = [event, *requests[-1:]]
+                keys[key["credential"]] = {**key, "from": begin, "has_ended": False, "by": by}
         elif event["kind"] in ENDS_KEYS:
-            for key in keys.values():
-                if event["kind"] == "access_reset" or key["credential"] == credential:
-                    key["ended"] = key["ended"] or at
+            credential = key.get("credential") if isinstance(key, dict) else None
+            for each in keys.values():
+                each["has_ended"] |= (
+                    event["kind"] == "access_reset" or each["credential"] == credential
+                )
         elif event["kind"] == "change_requested":
             asked.append(event)
     return keys, faults
 
 
-def enrolment_faults(
-    event: Record, keys: dict[str, Record], asked: list[Record], by: list[Record]
-) -> Iterator[str]:
-    """A key of the person signed the new one, or two operators said the same.
+def requests_for(event: Record, asked: list[Record]) -> list[Record]:
+    """The requests of the operator who asked for this enrolment."""
+    wanted = (says(event).get("asked_by"), ENROLLED, says(event).get("key"))
+    return [
+        each
+        for each in asked
+        if (each["principal"], says(each).get("change"), says(each).get("key")) == wanted
+    ]
 
-    ``by`` gets the events of those who enrolled it.
-    """
-    details, who, at = says(event), event["principal"], int(event["at"])
+
+def enrolment_faults(
+    event: Record, keys: dict[str, Record], requests: list[Record]
+) -> Iterator[str]:
+    """A key of the person signed the new one, or two operators said the same."""
+    details, who = says(event), event["principal"]
     key = details.get("key")
     if not isinstance(key, dict) or set(key) != OF_KEY or type(details.get("waits_s")) is not int:
         yield "it enrols no key."
         return
-    PublicKey(key["public_key"])
+    public_key_of(key["public_key"])
     if key["credential"] in keys or not all(isinstance(part, str) for part in key.values()):
         yield "it enrols a key for the second time, or none."
     is_own = event["subject"] == str(uuid5(ACCOUNTS, who))
-    by.append(event)
     if "assertion" in details:
-        assertion = details["assertion"]
-        own = keys.get(assertion["credential"])
-        if own is None or own["ended"] or own["from"] > at:
-            yield "what enrolled its key was no key of the person then."
-            return
         if not is_own:
             yield "another than the person enrolled its key with one of theirs."
-        nonce = assertion.get("nonce")
-        statement = {"account": who, "verdict": "enrol", "key": key, "nonce": nonce}
-        yield from assertion_faults(assertion, statement, own)
-        return
-    first = details.get("asked_by")
-    same = [e for e in asked if (e["principal"], says(e).get("change")) == (first, ENROLLED)]
-    same = [e for e in same if says(e).get("key") == key]
-    if is_own or first == who or not who.startswith("user:") or not same:
+        statement = {"account": who, "verdict": "enrol", "key": key, "nonce": nonce_of(event)}
+        yield from signing_faults(event, statement, keys)
+    elif is_own or details.get("asked_by") == who or not who.startswith("user:") or not requests:
         yield "no two operators enrolled its key."
-    by.extend(same[-1:])
+
+
+def key_then(event: Record, keys: dict[str, Record]) -> Record:
+    """The key among these that signed the event; empty if it could not sign then."""
+    key = keys.get(str(says(event)["assertion"]["credential"]), {})
+    # Whatever its time says, nothing counts that comes after what ended the key.
+    return key if key and key["from"] <= int(event["at"]) and not key["has_ended"] else {}
+
+
+def signing_faults(event: Record, statement: Record, keys: dict[str, Record]) -> Iterator[str]:
+    if key := key_then(event, keys):
+        yield from assertion_faults(says(event)["assertion"], statement, key)
+    else:
+        yield "it is signed with no key with which its maker could sign then."
 
 
 class Signatures:
@@ -1880,28 +1863,28 @@ class Signatures:
 
     def __init__(self) -> None:
         self.chains: dict[str, list[Record]] = {}
-        # A vote, what it should have signed, and if its nonce had counted before.
-        self.votes: list[tuple[Record, Record, bool]] = []
-        self.grants: list[Record] = []
+        # Who should have signed, the event of what, and the statement.
+        self.signed: list[tuple[str, Record, Record]] = []
         self.activations: dict[str, list[Record]] = {}
         self.uses: dict[tuple[str, str], list[tuple[int, int]]] = {}
         self.folds: dict[tuple[str, int], dict[str, Record]] = {}
 
     def read(self, history: History) -> None:
         for number, event in enumerate(history.events):
-            if event["kind"] in KEY_EVENTS:
+            kind, details = event["kind"], says(event)
+            if kind in KEY_EVENTS:
                 self.chains.setdefault(history.subject, []).append(event)
-            if event["kind"] == "rules_activated":
+            if kind == "rules_activated":
                 self.activations.setdefault(history.subject, []).append(event)
-            if "assertion" in says(event):
-                self.read_use(event, says(event)["assertion"])
-                if event["kind"] == "grant_given":
-                    self.grants.append(event)
-                if event["kind"] in VERDICTS or event["kind"] in WORDS:
-                    before = history.events[:number]
-                    signed = [nonce_of(each) for each in before if "assertion" in says(each)]
-                    is_again = nonce_of(event) in signed
-                    self.votes.append((event, statement_of(event, before), is_again))
+            if "assertion" not in details:
+                continue
+            self.read_use(event, details["assertion"])
+            if kind == "grant_given":
+                by = str(details.get("given_by"))
+                self.signed.append((by, event, statement_of_grant(event)))
+            if kind in VERDICTS or kind in WORDS:
+                statement = statement_of(event, history.events[:number])
+                self.signed.append((event["principal"], event, statement))
 
     def read_use(self, event: Record, assertion: Any) -> None:
         try:
@@ -1909,37 +1892,14 @@ class Signatures:
             uses = self.uses.setdefault((event["principal"], assertion["credential"]), [])
             uses.append((event["id"], counter))
         except UNREADABLE:
-            return  # a fault of the vote
+            return  # a fault of what it signed
 
-    def key_of(self, who: str, event: Record) -> Record:
-        """The key of this person that signed the event, as it was then; empty if it was none."""
+    def keys_before(self, who: str, event: Record) -> dict[str, Record]:
         chain = self.chains.get(str(uuid5(ACCOUNTS, who)), [])
         before = [each for each in chain if each["id"] < event["id"]]
         if (who, len(before)) not in self.folds:
             self.folds[who, len(before)] = keys_after(before)[0]
-        key = self.folds[who, len(before)].get(str(says(event)["assertion"]["credential"]), {})
-        # Whatever its time says, nothing counts that comes after what ended the key.
-        return key if key and key["from"] <= int(event["at"]) and not key["ended"] else {}
-
-    def signing_faults(
-        self, who: str, event: Record, statement: Record, is_again: bool
-    ) -> Iterator[str]:
-        key = self.key_of(who, event)
-        if not key:
-            yield f"it is signed with no key with which {who} could sign then."
-            return
-        if is_again:
-            yield "what was signed counted before."
-        yield from assertion_faults(says(event)["assertion"], statement, key)
-
-    def grant_faults(self) -> Iterator[str]:
-        given: set[tuple[str, str]] = set()
-        for event in sorted(self.grants, key=lambda event: int(event["id"])):
-            by_whom = event["principal"], str(nonce_of(event))
-            of = str(says(event).get("given_by")), event, statement_of_grant(event)
-            found = read_of(self.signing_faults(*of, by_whom in given))
-            yield from (f"event {event['id']}, which gives a grant: {fault}" for fault in found)
-            given.add(by_whom)
+        return self.folds[who, len(before)]
 
     def activation_faults(self) -> Iterator[str]:
         """Whoever ends that something is signed signs the rules that do."""
@@ -1949,8 +1909,11 @@ class Signatures:
             for event in events:
                 found, rules = [], says(event)["rules"]
                 if ends_signing(before, rules):
-                    of = event["principal"], event, statement_of_activation(event)
-                    found = [*read_of(self.signing_faults(*of, nonce_of(event) in nonces))]
+                    keys = self.keys_before(event["principal"], event)
+                    statement = statement_of_activation(event)
+                    found = [*read_of(signing_faults(event, statement, keys))]
+                    if nonce_of(event) in nonces:
+                        found.append("what was signed counted before.")
                 nonces.add(nonce_of(event))
                 before = before if found else rules
                 name = f"event {event['id']}, which activates rules"
@@ -1959,12 +1922,17 @@ class Signatures:
     def faults(self) -> Iterator[str]:
         for chain in self.chains.values():
             yield from keys_after(chain)[1]
-        for event, statement, is_again in self.votes:
-            name = f"event {event['id']} of transaction {event['subject']}"
-            who = event["principal"]
-            found = read_of(self.signing_faults(who, event, statement, is_again))
+        counted: set[tuple[str, str]] = set()
+        for who, event, statement in sorted(self.signed, key=lambda each: int(each[1]["id"])):
+            is_grant = event["kind"] == "grant_given"
+            family = "grant" if is_grant else "transaction"
+            name = f"event {event['id']} of {family} {event['subject']}"
+            found = read_of(signing_faults(event, statement, self.keys_before(who, event)))
             yield from (f"{name}: {fault}" for fault in found)
-        yield from self.grant_faults()
+            once = (who if is_grant else event["subject"], str(nonce_of(event)))
+            if once in counted:
+                yield f"{name}: what was signed counted before."
+            counted.add(once)
         yield from self.activation_faults()
         for (who, _credential), uses in self.uses.items():
             for (_before, former), (event_id, counter) in pairwise(sorted(uses)):
@@ -2735,7 +2703,7 @@ def signing_event_faults(record: Record) -> Iterator[str]:
             yield f"{name}: the reason was changed."
     for event in in_advance:
         grant = grant_of(event, record)
-        if not grant or not is_of_this_giver(event, grant):
+        if not grant:
             yield f"event {event['id']}: no grant that was signed is here for it."
         elif not is_by_this_grant(event, grant, record):
             yield f"event {event['id']}: its grant does not cover it, or was over."
@@ -2746,16 +2714,15 @@ def chain_of_grant(vote: Record) -> str:
 
 
 def grant_of(vote: Record, record: Record) -> Record:
-    """The event of the grant that signed this vote; empty where the record does not have it."""
-    of_grant = [e for e in record.get("signing_events", []) if e["subject"] == chain_of_grant(vote)]
-    return of_grant[0] if of_grant and of_grant[0]["seq"] == 1 else {}
-
-
-def is_of_this_giver(vote: Record, grant: Record) -> bool:
-    details, who = says(grant), vote["principal"]
-    is_earlier = grant["id"] < vote["id"] and grant["tenant"] == vote["tenant"]
-    is_own = details.get("given_by") == who == grant["principal"]
-    return is_earlier and is_own and "assertion" in details
+    """The event by which who voted had given, and signed, the grant that signs this vote; empty
+    where the record does not have it."""
+    who = vote["principal"]
+    wanted = (chain_of_grant(vote), 1, vote["tenant"], who, who)
+    for event in record.get("signing_events", []):
+        parts = [event[name] for name in ("subject", "seq", "tenant", "principal")]
+        if (*parts, says(event).get("given_by")) == wanted and event["id"] < vote["id"]:
+            return event if "assertion" in says(event) else {}
+    return {}
 
 
 def is_by_this_grant(vote: Record, grant: Record, record: Record) -> bool:
@@ -2912,11 +2879,11 @@ def votes_in_words(events: list[Record], record: Record) -> Iterator[str]:
         event = of_id[vote["event"]]
         signed = grant_of(event, record) if is_signed_in_advance(event) else event
         if "assertion" in says(signed):
-            key = signatures.key_of(event["principal"], signed)
-            names = " and ".join(f"{e['principal_name']!r} ({e['principal']})" for e in key["by"])
-            own = ", with a key of theirs" if "assertion" in says(key["event"]) else ""
+            by = key_then(signed, signatures.keys_before(event["principal"], signed))["by"]
+            names = " and ".join(f"{e['principal_name']!r} ({e['principal']})" for e in by)
+            own = ", with a key of theirs" if "assertion" in says(by[0]) else ""
             how = "signed" if signed is event else f"signed in advance on {rfc3339(signed['at'])}"
-            when = rfc3339(key["event"]["at"])
+            when = rfc3339(by[0]["at"])
             yield f"    {how} with a passkey, enrolled {when} by {names}{own}"
         if policy := vote.get("policy"):
             cited = ", ".join(map(repr, policy["paragraphs"]))

@@ -164,7 +164,7 @@ def check_assertion(
     """
     events.lock_chain(str(by))
     keys = passkeys.keys_of(str(by))
-    passkeys.refuse(votes.assertion_faults(str(by), says, at, links, keys))
+    passkeys.refuse(votes.assertion_faults(says, at, links, keys))
 
 
 def check_fits_terms(row: Transaction, vote: Ballot, terms: Terms) -> None:

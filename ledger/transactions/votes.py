@@ -269,25 +269,15 @@ def is_signed_in_advance(link: Link) -> bool:
 
 
 def assertion_faults(
-    principal: str,
-    says: Mapping[str, Any],
-    at: datetime,
-    before: Sequence[Link],
-    keys: passkeys.Keys,
+    says: Mapping[str, Any], at: datetime, before: Sequence[Link], keys: passkeys.Keys
 ) -> Iterator[str]:
-    """Check that a key of this principal signed the decision, or the settlement, whose event says
-    this, once, on what the transaction was after the events ``before``. ``keys`` are those that it
-    had then.
+    """Check that one of these keys, those of its maker then, signed the decision or the settlement
+    whose event says this, once, on what the transaction was after the events ``before``.
     """
     assertion = says[passkeys.ASSERTION]
-    signed = assertion if isinstance(assertion, Mapping) else {}
-    key = keys.get(str(signed.get("credential")))
-    if key is None or not key.may_sign_at(int(seals.as_text(at))):
-        yield "it is signed with no key with which its maker could sign then."
-        return
-    earlier = [link.says.get(passkeys.ASSERTION) for link in before]
-    nonce = str(signed.get("nonce"))
-    if nonce in [each.get("nonce") for each in earlier if isinstance(each, Mapping)]:
+    nonce = passkeys.nonce_of(assertion)
+    signed = [link.says[passkeys.ASSERTION] for link in before if passkeys.ASSERTION in link.says]
+    if nonce in map(passkeys.nonce_of, signed):
         yield "what was signed counted before."
     statement = passkeys.statement_of_vote(
         before[0].tenant,
@@ -299,4 +289,4 @@ def assertion_faults(
         str(says.get("verdict")),
         str(says.get("receipt", "")),
     )
-    yield from passkeys.assertion_faults(assertion, statement, key)
+    yield from passkeys.signature_faults(assertion, statement, keys, at)

@@ -7,6 +7,7 @@ import json
 import pytest
 from fido2 import cbor
 from fido2.cose import CoseKey
+from fido2.utils import websafe_encode
 from fido2.webauthn import Aaguid, AttestedCredentialData
 
 from approvals.models import Passkey
@@ -19,7 +20,6 @@ from ledger.models import Event, Grant, Tenant
 from ledger.principals import POLICY, WORKER, user
 from ledger.proof.log import checkpoints
 from ledger.sign_off import grants, passkeys
-from ledger.sign_off.passkeys import encoded
 from ledger.states import State
 from ledger.transactions import asked_by, links_of, why_not_to_act
 from ledger.transactions.transitions import advance
@@ -183,7 +183,7 @@ def test_nobody_signs_in_place_of_people_by_terms_without_seats(
 
 @pytest.mark.parametrize(
     "public_key",
-    [encoded(b"\x19"), encoded(cbor.encode({1: 2, 3: -7})), encoded(cbor.encode({3: [1]}))],
+    map(websafe_encode, (b"\x19", cbor.encode({1: 2, 3: -7}), cbor.encode({3: [1]}))),
 )
 def test_what_is_no_key_stops_no_verifier_and_no_worker(public_key, scene):
     key = {"credential": "AA", "public_key": public_key, "rp_id": "localhost", "origin": ORIGIN}

@@ -13,6 +13,7 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from fido2.utils import websafe_encode
 
 from approvals.people import begin_enrolling, end_keys, enrol, principal_of
 from approvals.people.sign_in import answered_with, passkeys_of
@@ -24,7 +25,7 @@ from ledger.proof.audit import decision_records, verification
 from ledger.proof.log import checkpoints
 from ledger.seals import as_text
 from ledger.sign_off import passkeys
-from ledger.sign_off.passkeys import challenge_of, encoded
+from ledger.sign_off.passkeys import challenge_of
 from ledger.transactions import asked_by, links_of
 from ledger.transactions.transitions import advance
 from ledger.workers import sweeper
@@ -69,7 +70,7 @@ class Scene:
         return self.assertion(by, passkeys.statement_of_vote(**told), **how)
 
     def assertion(self, by: str, statement: dict[str, Any], **how: Any) -> dict[str, str]:
-        options = {"publicKey": {"challenge": encoded(challenge_of(statement))}}
+        options = {"publicKey": {"challenge": websafe_encode(challenge_of(statement))}}
         answer = answered_with(self.keys[by].use(options, **how))
         return {**answer, "nonce": statement["nonce"]}
 

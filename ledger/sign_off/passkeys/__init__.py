@@ -11,12 +11,10 @@ from ledger.sign_off.passkeys.assertions import (
     challenge_of,
     checked,
     counter_of,
-    encoded,
     refuse,
     statement_of_vote,
 )
 from ledger.sign_off.passkeys.signing_keys import (
-    ENDED,
     ENROLLED,
     KEY,
     KINDS,
@@ -26,13 +24,14 @@ from ledger.sign_off.passkeys.signing_keys import (
     enrolment_faults,
     folded,
     keys_of,
+    nonce_of,
+    signature_faults,
     statement_of_enrolment,
 )
 
 __all__ = [
     "ALGORITHMS",
     "ASSERTION",
-    "ENDED",
     "ENROLLED",
     "KEY",
     "KINDS",
@@ -45,11 +44,12 @@ __all__ = [
     "challenge_of",
     "checked",
     "counter_of",
-    "encoded",
     "enrolment_faults",
     "folded",
     "keys_of",
+    "nonce_of",
     "refuse",
+    "signature_faults",
     "statement_of_enrolment",
     "statement_of_vote",
 ]

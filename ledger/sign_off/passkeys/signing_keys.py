@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from ledger import seals
@@ -23,9 +24,9 @@ from ledger.sign_off.passkeys.assertions import (
     public_key_of,
 )
 
-ENROLLED, ENDED = ChangeKind.SIGNING_KEY_ENROLLED, ChangeKind.SIGNING_KEY_ENDED
+ENROLLED = ChangeKind.SIGNING_KEY_ENROLLED
 # A key ends with its passkey, too, and with all ways in that its person has.
-ENDINGS = (ENDED, ChangeKind.PASSKEY_REMOVED, ChangeKind.ACCESS_RESET)
+ENDINGS = (ChangeKind.SIGNING_KEY_ENDED, ChangeKind.PASSKEY_REMOVED, ChangeKind.ACCESS_RESET)
 KINDS = (ENROLLED, *ENDINGS, ChangeKind.CHANGE_REQUESTED)
 # In the details of these: the key. Its ``credential`` alone where it ends.
 KEY = "key"
@@ -72,32 +73,35 @@ def enrolment_faults(link: Link, keys: Keys, asked: Iterable[Link]) -> Iterator[
     if key is None or key.credential in keys:
         yield "it enrols no key, or one for the second time."
         return
+    is_own = chain_of(link.principal) == link.subject
     if ASSERTION in link.says:
-        yield from _faults_of_own(link, key, keys)
+        if not is_own:
+            yield "somebody else than the person enrolled its key with one of theirs."
+        assertion = link.says[ASSERTION]
+        statement = statement_of_enrolment(link.principal, key, nonce_of(assertion))
+        yield from signature_faults(assertion, statement, keys, link.at)
         return
     by, first = Principal.parse(link.principal), link.says.get("asked_by")
-    same = [
-        each
-        for each in asked
-        if (each.principal, each.says.get("change")) == (first, ENROLLED)
-        and each.says.get(KEY) == key.as_json()
-    ]
-    is_by_another = chain_of(link.principal) != link.subject and first != link.principal
-    if not by.is_user or not is_by_another or not same:
+    wanted = (first, ENROLLED, key.as_json())
+    is_asked = wanted in [(e.principal, e.says.get("change"), e.says.get(KEY)) for e in asked]
+    if not by.is_user or is_own or first == link.principal or not is_asked:
         yield "no two operators enrolled its key."
 
 
-def _faults_of_own(link: Link, key: SigningKey, keys: Keys) -> Iterator[str]:
-    assertion = link.says[ASSERTION]
-    credential = assertion.get("credential") if isinstance(assertion, Mapping) else None
-    own = keys.get(str(credential))
-    if own is None or not own.may_sign_at(int(seals.as_text(link.at))):
-        yield "what enrolled its key was no key of the person then."
+def nonce_of(assertion: Any) -> str:
+    return str(assertion.get("nonce")) if isinstance(assertion, Mapping) else ""
+
+
+def signature_faults(
+    assertion: Any, statement: Mapping[str, Any], keys: Keys, at: datetime
+) -> Iterator[str]:
+    """Check that one of these keys, which its maker had then, signed the statement."""
+    named = assertion.get("credential") if isinstance(assertion, Mapping) else None
+    key = keys.get(str(named))
+    if key is None or not key.may_sign_at(int(seals.as_text(at))):
+        yield "it is signed with no key with which its maker could sign then."
         return
-    if chain_of(link.principal) != link.subject:
-        yield "somebody else than the person enrolled its key with one of theirs."
-    statement = statement_of_enrolment(link.principal, key, str(assertion.get("nonce")))
-    yield from assertion_faults(assertion, statement, own)
+    yield from assertion_faults(assertion, statement, key)
 
 
 def statement_of_enrolment(principal: str, key: SigningKey, nonce: str) -> dict[str, Any]:

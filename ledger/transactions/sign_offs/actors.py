@@ -138,7 +138,7 @@ def _assertion_faults(
 ) -> Iterator[str]:
     if passkeys.ASSERTION in link.says:
         keys = keys_of(link.principal, link.id)
-        yield from votes.assertion_faults(link.principal, link.says, link.at, before, keys)
+        yield from votes.assertion_faults(link.says, link.at, before, keys)
 
 
 def is_word(link: Link) -> bool:
