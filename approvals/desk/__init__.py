@@ -53,7 +53,6 @@ from approvals.desk.signatures import (
 from approvals.desk.state_lines import error_in_words, state_line, who_was_faster
 from approvals.desk.strength import (
     confirmation_word,
-    may_sign,
     must_type,
     names_of_target,
     seems_confirmed,
@@ -101,7 +100,6 @@ __all__ = [
     "may_allow",
     "may_lift",
     "may_revise",
-    "may_sign",
     "must_type",
     "names_of_target",
     "not_filled_by",

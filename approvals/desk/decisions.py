@@ -67,7 +67,7 @@ def approve(
         seconds_shown /= together
     with _by_another_person(row, user), atomic():
         # Until the vote is committed nobody else uses the key: its counter goes on in their order.
-        assertion = strength.signed(user, row, credential, nonce) if credential else None
+        assertion = strength.signed(user, row, credential, nonce)
         approved = coordinator.approve(
             transaction_id,
             digest=digest,
@@ -185,10 +185,12 @@ def resolve(
     statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
     if outcome == Outcome.DECLINE:
         return coordinator.resolve(transaction_id, outcome=outcome, **statement)
+    # Together, so that the use of the key is noted only if the word counts.
     with _by_another_person(row, user), atomic():
-        if credential:  # the use of the key is noted only if the word counts
-            statement["assertion"] = strength.signed_word(user, row, outcome, credential, nonce)
-        return coordinator.resolve(transaction_id, outcome=outcome, receipt=receipt, **statement)
+        assertion = strength.signed_word(user, row, outcome, credential, nonce)
+        return coordinator.resolve(
+            transaction_id, outcome=outcome, receipt=receipt, assertion=assertion, **statement
+        )
 
 
 def compensate(
@@ -203,12 +205,12 @@ def compensate(
     """Start the tool's compensation of a committed transaction; signed as ``resolve`` is."""
     row, roles = row_and_roles(user, transaction_id)
     require_role(Role.OPERATOR, row, roles)
-    statement: dict[str, Any] = {"by": principal_of(user), "via": via, "reason": reason}
+    by = principal_of(user)
     with _by_another_person(row, user), atomic():
-        if credential:
-            word = (Outcome.COMPENSATE, credential, nonce)
-            statement["assertion"] = strength.signed_word(user, row, *word)
-        return coordinator.compensate(transaction_id, **statement)
+        assertion = strength.signed_word(user, row, Outcome.COMPENSATE, credential, nonce)
+        return coordinator.compensate(
+            transaction_id, by=by, via=via, reason=reason, assertion=assertion
+        )
 
 
 def review(

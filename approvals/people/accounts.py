@@ -81,7 +81,9 @@ def reset_access(person: User, tenant: str, *, by: Principal, via: Surface) -> b
     return _change(person, ChangeKind.ACCESS_RESET, by=by, via=via, tenant=tenant)
 
 
-def let_sign(person: User, passkey_id: int, tenant: str, *, by: Principal, via: Surface) -> None:
+def let_sign(
+    person: User, passkey_id: int | str, tenant: str, *, by: Principal, via: Surface
+) -> None:
     """Have a second operator confirm that this passkey of the person signs decisions.
 
     Raises ``NotFound, NotPossible``.

@@ -22,13 +22,7 @@ from django.utils.translation import gettext as _
 from approvals.models import Membership, Passkey, Role
 from approvals.people.account_log import record_change
 from approvals.people.principals import name_of, principal_of
-from approvals.people.sign_in import (
-    answered_with,
-    key_of,
-    note_use,
-    options_to_sign,
-    passkeys_of,
-)
+from approvals.people.sign_in import begin_using_passkey, key_of, passkeys_of, use_passkey
 from ledger import seals
 from ledger.errors import NotAllowed, NotFound, NotPossible
 from ledger.events import ChangeKind, chain_of, lock_chain
@@ -46,7 +40,6 @@ from ledger.sign_off.passkeys import (
     statement_of_enrolment,
 )
 
-State = Mapping[str, Any]
 LONGEST_WAIT = timedelta(days=30)
 
 
@@ -118,7 +111,7 @@ def how_many_sign(tenant: str) -> tuple[int, int]:
     return sum(bool(that_sign(person)) for person in managers), len(managers)
 
 
-def begin_enrolling(person: User, passkey_id: int) -> tuple[dict[str, Any], State]:
+def begin_enrolling(person: User, passkey_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Options for the browser to sign with a key of the person that this passkey may sign as well,
     and the state that ``enrol`` takes. Raises ``NotFound, NotAllowed``.
     """
@@ -130,10 +123,10 @@ def begin_enrolling(person: User, passkey_id: int) -> tuple[dict[str, Any], Stat
         )
     nonce = secrets.token_urlsafe(24)
     statement = statement_of_enrolment(str(principal_of(person)), key, nonce)
-    return begin_signing(own, statement), {"passkey": passkey_id, "nonce": nonce}
+    return begin_signing(person, own, statement), {"passkey": passkey_id, "nonce": nonce}
 
 
-def enrol(person: User, state: State, answer: str) -> SigningKey:
+def enrol(person: User, state: Mapping[str, Any], answer: str) -> SigningKey:
     """Let a passkey sign decisions, as a key of the person signed. Raises ``NotFound,
     NotAllowed, NotPossible``.
     """
@@ -143,7 +136,7 @@ def enrol(person: User, state: State, answer: str) -> SigningKey:
         return _enrol(person, key, principal_of(person), Surface.WEB, {ASSERTION: assertion})
 
 
-def check_is_ready(person: User, passkey_id: int) -> dict[str, Any]:
+def check_is_ready(person: User, passkey_id: int | str) -> dict[str, Any]:
     """The change that operators ask for, of a passkey that does not sign yet.
 
     Raises ``NotFound, NotPossible``.
@@ -162,24 +155,26 @@ def enrol_for(person: User, after: Mapping[str, Any], by: Principal, via: Surfac
     _enrol(person, key, by, via, wanted)
 
 
-def end_keys(
-    person: User, *, by: Principal, via: Surface, only: Iterable[str] | None = None
-) -> None:
-    """Nothing is signed any more with these keys, or with any of the person.
+def end_key(person: User, passkey_id: int | str, *, by: Principal, via: Surface) -> None:
+    """Nothing is signed any more with this passkey. Raises ``NotFound``.
 
-    They end also with their passkey, and with every reset of how the person signs in.
+    It ends also when it is removed, and with every reset of how the person signs in.
     """
     with atomic():
         lock_chain(str(principal_of(person)))
-        for credential, key in enrolled(person).items():
-            if not key.ended_at and (only is None or credential in only):
-                details: dict[str, Any] = {KEY: {"credential": credential}}
-                record_change(person, ChangeKind.SIGNING_KEY_ENDED, by=by, via=via, **details)
+        credential = key_of(_passkey(person, passkey_id)).credential
+        key = enrolled(person).get(credential)
+        if key is not None and not key.ended_at:
+            details: dict[str, Any] = {KEY: {"credential": credential}}
+            record_change(person, ChangeKind.SIGNING_KEY_ENDED, by=by, via=via, **details)
 
 
-def begin_signing(keys: Iterable[SigningKey], statement: Mapping[str, Any]) -> dict[str, Any]:
-    """Options for the browser that signs the statement with one of these keys."""
-    return options_to_sign([key.credential for key in keys], challenge_of(statement))
+def begin_signing(
+    person: User, keys: Iterable[SigningKey], statement: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Options for the browser that signs the statement with one of these keys of the person."""
+    only = [key.credential for key in keys]
+    return begin_using_passkey(person, only, challenge_of(statement))[0]
 
 
 def assertion_from(person: User, answer: str, nonce: str) -> dict[str, str]:
@@ -187,9 +182,7 @@ def assertion_from(person: User, answer: str, nonce: str) -> dict[str, str]:
 
     Raises ``NotPossible`` for what cannot be read, and for a key whose counter went back.
     """
-    assertion = answered_with(answer)
-    note_use(person, assertion)
-    return {**assertion, "nonce": nonce}
+    return {**use_passkey(person, answer), "nonce": nonce}
 
 
 def _enrol(
@@ -233,8 +226,9 @@ def waiting_time_of(person: User) -> timedelta:
     return timedelta(hours=max(hours))
 
 
-def _passkey(person: User, passkey_id: int) -> Passkey:
-    row = passkeys_of(person).filter(pk=passkey_id).first()
+def _passkey(person: User, passkey_id: int | str) -> Passkey:
+    own = {str(row.pk): row for row in passkeys_of(person)}
+    row = own.get(str(passkey_id))
     if row is None:
         raise NotFound(_("{name} has no such passkey.").format(name=name_of(person)))
     return row

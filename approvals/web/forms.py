@@ -67,14 +67,19 @@ def amount_field(label: Any, least: Decimal | int = 0) -> forms.DecimalField:
     )
 
 
-class ApproveForm(forms.Form):
+class SignedForm(forms.Form):
+    """What a passkey signed, if it did."""
+
+    credential = forms.CharField(required=False, max_length=8_000)
+    nonce = forms.CharField(required=False, max_length=500)
+
+
+class ApproveForm(SignedForm):
     digest = forms.RegexField(r"^[0-9a-f]{64}$")
     typed = forms.CharField(required=False, max_length=200)
     shown = forms.CharField(required=False, max_length=100)
     opened = forms.BooleanField(required=False)
     reason = ReasonField(required=False, max_length=2000)
-    credential = forms.CharField(required=False, max_length=8_000)
-    nonce = forms.CharField(required=False, max_length=500)
 
 
 class SignForm(forms.Form):
@@ -122,15 +127,13 @@ class MoreTimeForm(forms.Form):
     until = forms.DateTimeField()
 
 
-class ResolveForm(forms.Form):
+class ResolveForm(SignedForm):
     outcome = forms.ChoiceField(choices=list(OUTCOMES.items()))
     receipt = forms.CharField(required=False, max_length=500)
     reason = ReasonField(
         max_length=2000,
         error_messages={"required": gettext_lazy("Say how you know; it is kept for good.")},
     )
-    credential = forms.CharField(required=False, max_length=8_000)
-    nonce = forms.CharField(required=False, max_length=500)
 
 
 class ReviewForm(forms.Form):
@@ -138,12 +141,10 @@ class ReviewForm(forms.Form):
     reason = ReasonField(required=False, max_length=2000)
 
 
-class CompensateForm(forms.Form):
+class CompensateForm(SignedForm):
     reason = ReasonField(
         max_length=2000, error_messages={"required": gettext_lazy("Say why; it is kept for good.")}
     )
-    credential = forms.CharField(required=False, max_length=8_000)
-    nonce = forms.CharField(required=False, max_length=500)
 
 
 class CancelTaskForm(forms.Form):

@@ -7,14 +7,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import include, path
 
 from approvals.web import first_day, inbox
-from approvals.web.account import (
-    account,
-    installing,
-    notifications,
-    password,
-    saved_views,
-    signing_keys,
-)
+from approvals.web.account import account, installing, notifications, password, saved_views
 from approvals.web.item import (
     allow,
     changing,
@@ -27,7 +20,7 @@ from approvals.web.item import (
 )
 from approvals.web.operations import brakes, operations
 from approvals.web.record import break_glass, changes, history, policy_documents, standing
-from approvals.web.settings import agents, organisations, people, person, person_keys
+from approvals.web.settings import agents, organisations, people, person
 from approvals.web.settings.channels import overview as channels
 from approvals.web.settings.connections import overview, remote_agents, skills
 from approvals.web.settings.tools import catalogue, mcp_servers, owners, registered, secrets, tries
@@ -152,8 +145,8 @@ urlpatterns = [
     path("people/invite", people.invite, name="people-invite"),
     path("people/<int:person_id>/", person.person, name="person"),
     path("people/<int:person_id>/sessions/end", person.end_sessions, name="person-end-sessions"),
-    path("people/<int:person_id>/keys/let-sign", person_keys.let_sign, name="person-key"),
-    path("people/<int:person_id>/keys/end", person_keys.end, name="person-key-end"),
+    path("people/<int:person_id>/keys/let-sign", person.let_sign, name="person-key"),
+    path("people/<int:person_id>/keys/end", person.end_signing, name="person-key-end"),
     path("people/<int:person_id>/link", people.new_link, name="people-link"),
     path("people/<int:person_id>/role/give", people.give_role, name="people-give-role"),
     path("people/<int:person_id>/role/take", people.take_role, name="people-take-role"),
@@ -193,11 +186,15 @@ urlpatterns = [
     ),
     path(
         "account/passkeys/<int:passkey_id>/sign/options",
-        signing_keys.options,
+        second_step_pages.signing_options,
         name="account-key-options",
     ),
-    path("account/passkeys/<int:passkey_id>/sign", signing_keys.let_sign, name="account-key"),
-    path("account/passkeys/<int:passkey_id>/sign/stop", signing_keys.stop, name="account-key-stop"),
+    path("account/passkeys/<int:passkey_id>/sign", second_step_pages.let_sign, name="account-key"),
+    path(
+        "account/passkeys/<int:passkey_id>/sign/stop",
+        second_step_pages.end_signing,
+        name="account-key-stop",
+    ),
     path(
         "account/company/disconnect",
         second_step_pages.disconnect_company,

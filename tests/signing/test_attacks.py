@@ -7,7 +7,7 @@ import json
 import pytest
 from fido2.webauthn import AuthenticatorData
 
-from approvals.people import end_keys, principal_of, that_sign
+from approvals.people import end_key, principal_of, that_sign
 from approvals.people.sign_in import delete_passkey, passkeys_of
 from ledger.errors import NotAllowed
 from ledger.models import Tenant
@@ -148,10 +148,11 @@ def test_a_key_that_has_ended_signs_nothing_more(how, as_alice, alice_user, aske
     key, row = has_key(alice_user), asked()
     options = asked_to_sign(as_alice, row).json()
 
+    passkey = passkeys_of(alice_user).get()
     if how == "the key is ended":
-        end_keys(alice_user, by=principal_of(alice_user), via="web", only=[key.credential])
+        end_key(alice_user, passkey.pk, by=principal_of(alice_user), via="web")
     else:
-        delete_passkey(alice_user, passkeys_of(alice_user).get().pk)
+        delete_passkey(alice_user, passkey.pk)
 
     answer = approve(as_alice, row, credential=key.use(options), nonce=options["nonce"])
     why = "no key with which" if how == "the key is ended" else "is not yours, or was removed"

@@ -11,7 +11,7 @@ from fido2.utils import websafe_encode
 from fido2.webauthn import Aaguid, AttestedCredentialData
 
 from approvals.models import Passkey
-from approvals.people import end_keys, principal_of
+from approvals.people import end_key, principal_of
 from approvals.people.sign_in import passkeys_of
 from ledger import execution, seals, states
 from ledger.errors import NotPossible
@@ -127,7 +127,7 @@ def test_no_compensation_begins_in_the_name_of_the_system(done):
 def test_a_key_that_had_ended_signs_nothing_that_is_dated_back(scene):
     at = Event.objects.get(subject=scene.row.pk, kind="approved").at
     person = scene.people["alice"]
-    end_keys(person, by=principal_of(person), via="web")
+    end_key(person, passkeys_of(person).get().pk, by=principal_of(person), via="web")
     scene.row = propose("refund", order="ended", amount="20")
     statement = statement_on(scene.row)
     named = inserted(scene, assertion=scene.assertion("alice", statement))
@@ -183,7 +183,7 @@ def test_nobody_signs_in_place_of_people_by_terms_without_seats(
 
 @pytest.mark.parametrize(
     "public_key",
-    map(websafe_encode, (b"\x19", cbor.encode({1: 2, 3: -7}), cbor.encode({3: [1]}))),
+    [*map(websafe_encode, (b"\x19", cbor.encode({1: 2, 3: -7}), cbor.encode({3: [1]})))],
 )
 def test_what_is_no_key_stops_no_verifier_and_no_worker(public_key, scene):
     key = {"credential": "AA", "public_key": public_key, "rp_id": "localhost", "origin": ORIGIN}

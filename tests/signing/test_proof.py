@@ -15,8 +15,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from fido2.utils import websafe_encode
 
-from approvals.people import begin_enrolling, end_keys, enrol, principal_of
-from approvals.people.sign_in import answered_with, passkeys_of
+from approvals.people import begin_enrolling, end_key, enrol, principal_of
+from approvals.people.sign_in import passkeys_of
+from approvals.people.sign_in.passkeys import answered_with
 from examples import verify as second
 from ledger import execution, states
 from ledger.models import Event, Transaction
@@ -311,7 +312,8 @@ def approved_by_the_application(scene: Scene) -> str:
 
 
 def key_that_had_ended(scene: Scene) -> str:
-    end_keys(scene.people["alice"], by=principal_of(scene.people["alice"]), via="web")
+    alice = scene.people["alice"]
+    end_key(alice, passkeys_of(alice).get().pk, by=principal_of(alice), via="web")
     scene.row = propose("refund", order="ended", amount="20")
     statement = passkeys.statement_of_vote(
         "acme",

@@ -122,7 +122,7 @@ def allow(
         if not signs:
             return grants.give(wanted, by=by, via=Surface.WEB)
         about = strength.about(row, grants.VERDICT)
-        assertion, (until,) = strength.answer_to(user, about, *in_advance, added=1)
+        assertion, (until,) = strength.answer_to(user, about, *in_advance)
         ends_at = datetime.fromisoformat(until)
         return grants.give_signed(wanted, ends_at, assertion, by=by, via=Surface.WEB)
 

@@ -44,7 +44,7 @@ def options_for(
     if not keys:
         raise NotAllowed(why_no_key(user), hint=_("Nothing was decided."))
     nonce = signing.dumps([user.pk, *about], salt=SALT)
-    return {**begin_signing(keys, statement_of(nonce)), "nonce": nonce}
+    return {**begin_signing(user, keys, statement_of(nonce)), "nonce": nonce}
 
 
 def why_no_key(user: User) -> str:
@@ -65,10 +65,10 @@ def why_no_key(user: User) -> str:
 
 
 def answer_to(
-    user: User, about: Sequence[str], credential: str, nonce: str, *, added: int = 0
+    user: User, about: Sequence[str], credential: str, nonce: str
 ) -> tuple[dict[str, str], list[str]]:
-    """The browser's answer, as events keep it, and the ``added`` last members of what it was
-    issued for, after ``about``. The ledger checks what was signed.
+    """The browser's answer, as events keep it, and what its nonce was issued for beside this. The
+    ledger checks what was signed.
 
     Raises ``InvalidRequest`` for a nonce that was not issued to this person for this, and what
     ``assertion_from`` raises.
@@ -78,17 +78,12 @@ def answer_to(
     except signing.BadSignature:
         issued = []
     known = [user.pk, *about]
-    if len(issued) != len(known) + added or issued[: len(known)] != known:
+    if issued[: len(known)] != known:
         raise InvalidRequest(
             _("It was signed too long ago, or something else was."),
             hint=_("Nothing was decided. Look at it again, and sign once more."),
         )
     return assertion_from(user, credential, nonce), issued[len(known) :]
-
-
-def may_sign(user: User) -> bool:
-    """True if the person has a key that signs now."""
-    return bool(that_sign(user))
 
 
 def begin(
@@ -117,20 +112,24 @@ def begin(
 def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[str, str] | None:
     """The browser's answer, of an approval of this. Raises what ``answer_to`` raises.
 
-    ``None`` once it is decided, or this person has approved it: the ledger says so then.
+    ``None`` without one; and once it is decided, or this person has approved it: the ledger says so
+    then.
     """
     by = str(principal_of(user))
-    has_approved = row.decisions.filter(principal=by).exists()
-    if row.state != State.PREPARED or (has_approved and not seats.may_sign_again(row, by)):
+    if not credential or row.state != State.PREPARED:
         return None
-    return answer_to(user, about(row), credential, nonce)[0]
+    if row.decisions.filter(principal=by).exists() and not seats.may_sign_again(row, by):
+        return None
+    return signed_word(user, row, Verdict.APPROVE, credential, nonce)
 
 
 def signed_word(
-    user: User, row: Transaction, outcome: str, credential: str, nonce: str
-) -> dict[str, str]:
-    """The browser's answer, of this outcome of it. Raises what ``answer_to`` raises."""
-    return answer_to(user, about(row, outcome), credential, nonce)[0]
+    user: User, row: Transaction, verdict: str, credential: str, nonce: str
+) -> dict[str, str] | None:
+    """The browser's answer, of this outcome of it; ``None`` without one. Raises what ``answer_to``
+    raises.
+    """
+    return answer_to(user, about(row, verdict), credential, nonce)[0] if credential else None
 
 
 def about(row: Transaction, verdict: str = Verdict.APPROVE) -> list[str]:

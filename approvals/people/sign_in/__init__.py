@@ -18,20 +18,17 @@ from approvals.people.sign_in.links import (
     use_link,
 )
 from approvals.people.sign_in.passkeys import (
-    answered_with,
     begin_registering_passkey,
     begin_using_passkey,
     delete_passkey,
     key_of,
-    note_use,
-    options_to_sign,
     passkeys_of,
     person_with_passkey,
     register_passkey,
+    use_passkey,
 )
 
 __all__ = [
-    "answered_with",
     "begin_registering_passkey",
     "begin_using_passkey",
     "delete_passkey",
@@ -43,8 +40,6 @@ __all__ = [
     "has_way_in",
     "key_of",
     "new_link",
-    "note_use",
-    "options_to_sign",
     "passkeys_of",
     "person_with_passkey",
     "register_passkey",
@@ -52,4 +47,5 @@ __all__ = [
     "session_is_of",
     "sessions_of",
     "use_link",
+    "use_passkey",
 ]

@@ -6,7 +6,7 @@ once. A browser's answer counts for the address of this installation only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -23,9 +23,7 @@ from fido2.webauthn import (
     AttestedCredentialData,
     AuthenticationResponse,
     AuthenticatorData,
-    PublicKeyCredentialDescriptor,
     PublicKeyCredentialRpEntity,
-    PublicKeyCredentialType,
     PublicKeyCredentialUserEntity,
     RegistrationResponse,
     ResidentKeyRequirement,
@@ -127,11 +125,17 @@ def passkeys_of(person: User) -> QuerySet[Passkey]:
     return Passkey.objects.filter(user=person).order_by("pk")
 
 
-def begin_using_passkey(person: User | None = None) -> tuple[dict[str, Any], State]:
-    """Options for the browser that uses a passkey of this person, or any that it has for us."""
+def begin_using_passkey(
+    person: User | None = None, only: Collection[str] = (), challenge: bytes | None = None
+) -> tuple[dict[str, Any], State]:
+    """Options for the browser that uses a passkey of this person, or any that it has for us; or
+    that signs this challenge with one of those with the credentials ``only``.
+    """
     known = _credentials(person) if person else None
+    if known and only:
+        known = [each for each in known if websafe_encode(each.credential_id) in only]
     options, state = server().authenticate_begin(
-        known, user_verification=UserVerificationRequirement.REQUIRED
+        known, UserVerificationRequirement.REQUIRED, challenge
     )
     return dict(options), state
 
@@ -144,24 +148,10 @@ def person_with_passkey(state: State, answer: str) -> User | None:
         if person is None:
             return None
         server().authenticate_complete(state, _credentials(person), response)
-        note_use(person, answered_with(answer))
+        use_passkey(person, answer)
     except (NotPossible, ValueError, TypeError, KeyError):
         return None
     return person
-
-
-def options_to_sign(credentials: Collection[str], challenge: bytes) -> dict[str, Any]:
-    """Options for the browser that signs this challenge with one of these passkeys."""
-    known = [
-        PublicKeyCredentialDescriptor(
-            type=PublicKeyCredentialType.PUBLIC_KEY, id=websafe_decode(each)
-        )
-        for each in credentials
-    ]
-    options, _state = server().authenticate_begin(
-        known, UserVerificationRequirement.REQUIRED, challenge
-    )
-    return dict(options)
 
 
 def answered_with(answer: str) -> dict[str, str]:
@@ -180,10 +170,13 @@ def answered_with(answer: str) -> dict[str, str]:
     }
 
 
-def note_use(person: User, assertion: Mapping[str, str]) -> None:
-    """Note that a passkey was used. Raises ``NotPossible`` if its counter went back, as that of a
-    copy does (https://www.w3.org/TR/webauthn-3/#sctn-sign-counter), or the person has it no more.
+def use_passkey(person: User, answer: str) -> dict[str, str]:
+    """Note that a passkey was used, and return what ``answered_with`` does.
+
+    Raises ``NotPossible`` if its counter went back, as that of a copy does
+    (https://www.w3.org/TR/webauthn-3/#sctn-sign-counter), or the person has it no more.
     """
+    assertion = answered_with(answer)
     used = AuthenticatorData(websafe_decode(assertion["authenticator_data"])).counter
     wanted = websafe_decode(assertion["credential"])
     with atomic():
@@ -194,7 +187,7 @@ def note_use(person: User, assertion: Mapping[str, str]) -> None:
                         _("The counter of this passkey went back: there may be a copy of it.")
                     )
                 Passkey.objects.filter(pk=row.pk).update(last_used_at=Now(), sign_count=used)
-                return
+                return assertion
     raise NotPossible(_("This passkey is not yours, or was removed."))
 
 

@@ -14,7 +14,7 @@ from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import PermissionDenied
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.html import format_html
@@ -45,12 +45,12 @@ from approvals.presentation import (
 )
 from approvals.presentation.labels import first_large, read
 from approvals.web.forms import ApproveForm
-from approvals.web.item.transactions import item_context, with_history
+from approvals.web.item.transactions import item_context, options_to_sign, with_history
 from approvals.web.requests import roles_of_request, viewer_of
 from approvals.web.sign_in.authentication import person_of
 from ledger import contracts
 from ledger.contracts import RiskLevel
-from ledger.errors import InvalidRequest, LedgerError
+from ledger.errors import LedgerError
 from ledger.models import Grant, Transaction
 from ledger.sign_off import grants
 from ledger.sign_off.rules import Per, text_of
@@ -271,7 +271,8 @@ def allow_page(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
         page = "desk/_allowed.html" if "live" in request.POST else "desk/allow.html"
         return render(request, page, _context(request, row, form))
     if "sign" in request.POST:
-        return _options(request, row, form)
+        person, shown = person_of(request), request.POST.get("shown", "")
+        return options_to_sign(form, lambda: sign_to_allow(person, row, form.wanted(), shown=shown))
     if request.method == "GET" or not form.is_valid():
         status = 422 if form.errors else 200
         return render(request, "desk/allow.html", _context(request, row, form), status=status)
@@ -286,18 +287,6 @@ def allow_page(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     see = format_html('<a href="{}">{}</a>', standing_address(grant.pk), _("See it, or end it"))
     messages.success(request, format_html("{} {}", sentence, see))
     return redirect("desk:transaction", transaction_id)
-
-
-def _options(request: HttpRequest, row: Transaction, form: AllowForm) -> JsonResponse:
-    """Options for the browser to have a passkey sign, so that it can be allowed."""
-    try:
-        if not form.is_valid():
-            raise InvalidRequest(str(next(iter(form.errors.values()))[0]))
-        shown = request.POST.get("shown", "")
-        options = sign_to_allow(person_of(request), row, form.wanted(), shown=shown)
-    except LedgerError as refusal:
-        return JsonResponse({"problem": refusal_and_hint(refusal)}, status=refusal.status)
-    return JsonResponse(options)
 
 
 def _allow(request: HttpRequest, row: Transaction, form: AllowForm) -> Grant:

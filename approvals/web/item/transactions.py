@@ -28,7 +28,6 @@ from approvals.desk import (
     holders_of,
     inbox,
     leave_note,
-    may_sign,
     must_type,
     names_of_target,
     policies,
@@ -43,13 +42,14 @@ from approvals.desk import (
 )
 from approvals.http.middleware import Roles
 from approvals.models import Role
-from approvals.people import name_of, principal_of
+from approvals.people import name_of, principal_of, that_sign
 from approvals.presentation import (
     details_of,
     full_display,
     labels,
     names_of_pdfs,
     pieces_of,
+    refusal_and_hint,
     refusal_in_words,
 )
 from approvals.web.forms import (
@@ -107,20 +107,29 @@ def approve(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 @require_POST
 def sign(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
     """Have the browser sign an approval, or an outcome, with a passkey: it is sent along then."""
-    form = SignForm(request.POST)
+    form, person = SignForm(request.POST), person_of(request)
+
+    def options() -> dict[str, Any]:
+        asked = form.cleaned_data
+        if outcome := asked["outcome"]:
+            return decisions.sign_word(
+                person, transaction_id, outcome=outcome, receipt=asked["receipt"]
+            )
+        return decisions.sign(person, transaction_id, shown=asked["shown"], opened=asked["opened"])
+
+    return options_to_sign(form, options)
+
+
+def options_to_sign(form: Form, options: Callable[[], dict[str, Any]]) -> JsonResponse:
+    """What the script that has the browser sign needs, if the form is valid; or the problem."""
     try:
         if not form.is_valid():
             raise InvalidRequest(str(next(iter(form.errors.values()))[0]))
-        is_word = bool(form.cleaned_data["outcome"])
-        names = ("outcome", "receipt") if is_word else ("shown", "opened")
-        verb: Callable[..., Any] = decisions.sign_word if is_word else decisions.sign
-        given = {name: form.cleaned_data[name] for name in names}
-        options = verb(person_of(request), transaction_id, **given)
+        return JsonResponse(options())
     except NotFound:
         raise Http404 from None
     except LedgerError as refusal:
-        return JsonResponse({"problem": refusal_in_words(refusal)}, status=refusal.status)
-    return JsonResponse(options)
+        return JsonResponse({"problem": refusal_and_hint(refusal)}, status=refusal.status)
 
 
 @login_required
@@ -241,7 +250,7 @@ def item_context(request: HttpRequest, row: Transaction) -> dict[str, Any]:
     is_signed, person = policies.asks_to_sign(row), person_of(request)
     is_fast = bool(may_decide) and must_type(person, row)
     has_to_type = policies.asks_to_type(row) or (is_fast and not is_signed)
-    has_key = (is_signed or (bool(may_decide) and has_to_type)) and may_sign(person)
+    has_key = (is_signed or (bool(may_decide) and has_to_type)) and bool(that_sign(person))
     needs_dialog = has_to_type or (is_signed and policies.is_irreversible(row))
     signing, events = signatures_of(row, principal), list(row.events.all())
     asked_as = origins.asked_as(row)

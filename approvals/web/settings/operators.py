@@ -9,6 +9,7 @@ from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
 from django.utils.translation import gettext as _
 
 from approvals.models import Membership, Role
@@ -39,6 +40,11 @@ def kept_people(tenants: Any) -> QuerySet[User]:
     """Those whose account the operators of these tenants keep: who belong to no other tenant."""
     elsewhere = Membership.objects.exclude(tenant__in=tenants).values("user")
     return people_in(tenants).filter(is_superuser=False).exclude(pk__in=elsewhere)
+
+
+def kept_person(request: HttpRequest, person_id: int) -> User:
+    """A person whose account these operators keep. Raises ``Http404`` for others."""
+    return get_object_or_404(kept_people(kept_tenants(request)), pk=person_id)
 
 
 def choose_tenant(form: Any, tenants: Any) -> None:

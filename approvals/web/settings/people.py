@@ -16,7 +16,7 @@ from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
 from django.db.transaction import atomic
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_POST, require_safe
 
@@ -32,7 +32,12 @@ from approvals.people import (
     words_for_new_role,
 )
 from approvals.presentation import refusal_in_words
-from approvals.web.settings.operators import kept_people, kept_tenants, origin_of, people_in
+from approvals.web.settings.operators import (
+    kept_person,
+    kept_tenants,
+    origin_of,
+    people_in,
+)
 from approvals.web.sign_in.authentication import person_of
 from ledger.errors import NotPossible, Sentence
 from ledger.events import ChangeKind, four_eyes
@@ -147,7 +152,7 @@ def new_link(request: HttpRequest, person_id: int) -> HttpResponse:
 
     Who may decide already gets it by two operators.
     """
-    tenants, person = kept_tenants(request), _ours(request, person_id)
+    tenants, person = kept_tenants(request), kept_person(request, person_id)
     if person.last_login is not None or person.has_usable_password():
         raise Http404
     with atomic():
@@ -219,7 +224,7 @@ def _change_role(request: HttpRequest, person_id: int, verb: Any) -> HttpRespons
 @require_POST
 def set_active(request: HttpRequest, person_id: int) -> HttpResponse:
     """Close the account, or open it again."""
-    person, tenant = _ours(request, person_id), home_of(request, person_id)
+    person, tenant = kept_person(request, person_id), home_of(request, person_id)
     value = request.POST.get("active") == "1"
     is_done = accounts.set_flag(person, "is_active", value, tenant=tenant, **origin_of(request))
     return _told(request, person_id, is_done)
@@ -229,7 +234,7 @@ def set_active(request: HttpRequest, person_id: int) -> HttpResponse:
 @require_POST
 def reset(request: HttpRequest, person_id: int) -> HttpResponse:
     """Ask that all ways in of the person end; a second operator confirms, and gets the link."""
-    person, tenant = _ours(request, person_id), home_of(request, person_id)
+    person, tenant = kept_person(request, person_id), home_of(request, person_id)
     return _told(request, person_id, accounts.reset_access(person, tenant, **origin_of(request)))
 
 
@@ -242,11 +247,6 @@ def _told(request: HttpRequest, person_id: int, is_done: bool) -> HttpResponse:
     if people_in(kept_tenants(request)).filter(pk=person_id).exists():
         return redirect("desk:person", person_id)
     return redirect("desk:people")
-
-
-def _ours(request: HttpRequest, person_id: int) -> User:
-    """A person whose account these operators keep: one who belongs to no other tenant."""
-    return get_object_or_404(kept_people(kept_tenants(request)), pk=person_id)
 
 
 def home_of(request: HttpRequest, person_id: int) -> str:

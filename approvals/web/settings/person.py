@@ -28,19 +28,28 @@ from approvals.people import (
     ACCOUNT_KINDS,
     account_requests_of,
     accounts,
+    end_key,
     keeps_own_address,
     listed,
     name_of,
     principal_of,
 )
 from approvals.people.sign_in import second_steps, sessions_of
+from approvals.presentation import refusal_in_words
 from approvals.web import ringing
 from approvals.web.forms import ProfileForm
 from approvals.web.record.pending import sentence_of
-from approvals.web.settings.operators import kept_people, kept_tenants, origin_of, people_in
-from approvals.web.settings.people import SHORT, has_one_role, row_of
+from approvals.web.settings.operators import (
+    kept_people,
+    kept_person,
+    kept_tenants,
+    origin_of,
+    people_in,
+)
+from approvals.web.settings.people import SHORT, has_one_role, home_of, row_of
 from approvals.web.settings.saving import saves_changes_only
 from approvals.web.sign_in.authentication import person_of
+from ledger.errors import LedgerError, NotFound
 from ledger.events import ChangeKind, chain_of, four_eyes
 from ledger.models import Event, Tenant
 from ledger.sign_off.passkeys import KEY
@@ -197,7 +206,7 @@ def _slack(row: User, tenants: QuerySet[Tenant]) -> list[SlackIdentity]:
 @require_POST
 def end_sessions(request: HttpRequest, person_id: int) -> HttpResponse:
     """Sign the person out everywhere. One's own sessions are on the account page."""
-    row = get_object_or_404(kept_people(kept_tenants(request)), pk=person_id)
+    row = kept_person(request, person_id)
     if row == person_of(request):
         raise Http404
     with atomic():
@@ -206,3 +215,32 @@ def end_sessions(request: HttpRequest, person_id: int) -> HttpResponse:
         ringing.ring_session(key)
     messages.success(request, _("Signed out everywhere."))
     return redirect("desk:person", row.pk)
+
+
+@login_required
+@require_POST
+def let_sign(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Ask that a passkey of the person signs decisions; a second operator confirms it."""
+    who, tenant = kept_person(request, person_id), home_of(request, person_id)
+    try:
+        accounts.let_sign(who, request.POST.get("passkey", ""), tenant, **origin_of(request))
+    except LedgerError as refusal:
+        messages.error(request, refusal_in_words(refusal))
+    else:
+        text = _("A second operator has to confirm it. It waits in their inbox.")
+        messages.warning(request, text)
+    return redirect("desk:person", person_id)
+
+
+@login_required
+@require_POST
+def end_signing(request: HttpRequest, person_id: int) -> HttpResponse:
+    """Nothing is signed any more with this passkey of the person. One operator is enough."""
+    who = kept_person(request, person_id)
+    try:
+        end_key(who, request.POST.get("passkey", ""), **origin_of(request))
+    except NotFound as refusal:
+        messages.error(request, refusal_in_words(refusal))
+    else:
+        messages.success(request, _("The key has ended."))
+    return redirect("desk:person", person_id)

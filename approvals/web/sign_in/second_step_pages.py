@@ -1,4 +1,4 @@
-"""Adding and removing passkeys, the authenticator app and recovery codes of one's own account."""
+"""Passkeys, the authenticator app and recovery codes of one's own account; which passkeys sign."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from approvals.people import company_sign_in
+from approvals.people import begin_enrolling, company_sign_in, end_key, enrol, principal_of
 from approvals.people.sign_in import (
     begin_registering_passkey,
     begin_using_passkey,
@@ -26,7 +26,8 @@ from approvals.presentation import refusal_in_words
 from approvals.web.sign_in import authentication, qr_code
 from approvals.web.sign_in.authentication import confirmed_person, person_of
 from ledger import limits
-from ledger.errors import LimitReached, NotPossible
+from ledger.errors import LedgerError, LimitReached, NotFound, NotPossible
+from ledger.principals import Surface
 
 SECRET, NEW_CODES = "new_app_secret", "new_codes"  # in the session
 
@@ -144,6 +145,43 @@ def remove_passkey(request: HttpRequest, passkey_id: int) -> HttpResponse:
     if not delete_passkey(person, passkey_id):
         raise Http404
     messages.success(request, _("The passkey is removed."))
+    return redirect("desk:account")
+
+
+@login_required
+@require_POST
+def signing_options(request: HttpRequest, passkey_id: int) -> HttpResponse:
+    """Options for the browser that signs, with a key which does already, that this one may."""
+    try:
+        return authentication.challenge(request, *begin_enrolling(person_of(request), passkey_id))
+    except LedgerError as refusal:
+        return JsonResponse({"problem": refusal_in_words(refusal)}, status=refusal.status)
+
+
+@login_required
+@require_POST
+def let_sign(request: HttpRequest, passkey_id: int) -> HttpResponse:
+    state, answer = authentication.answer_to_challenge(request)
+    try:
+        if state.get("passkey") != passkey_id:
+            raise NotPossible(_("It was begun too long ago. Try again."))
+        enrol(person_of(request), state, answer)
+    except LedgerError as refusal:
+        return JsonResponse({"problem": refusal_in_words(refusal)}, status=refusal.status)
+    messages.success(request, _("Your passkey may sign decisions. The list says from when."))
+    return JsonResponse({"location": reverse("desk:account")})
+
+
+@confirmed_person
+@require_POST
+def end_signing(request: HttpRequest, passkey_id: int) -> HttpResponse:
+    """Nothing is signed with this passkey any more; it still signs in."""
+    person = person_of(request)
+    try:
+        end_key(person, passkey_id, by=principal_of(person), via=Surface.WEB)
+    except NotFound:
+        raise Http404 from None
+    messages.success(request, _("Your passkey signs no decisions any more."))
     return redirect("desk:account")
 
 
