@@ -68,7 +68,7 @@ def amount_field(label: Any, least: Decimal | int = 0) -> forms.DecimalField:
 
 
 class SignedForm(forms.Form):
-    """What a passkey signed, if it did."""
+    """The fields of what may be signed with a passkey: the browser's answer, if it was."""
 
     credential = forms.CharField(required=False, max_length=8_000)
     nonce = forms.CharField(required=False, max_length=500)

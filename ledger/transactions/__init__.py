@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ledger.agents import keepers_of
 from ledger.transactions.deadlines import as_prepared, moved_by
+from ledger.transactions.orders import described_settlement, needs_second_operator
 from ledger.transactions.outcomes import (
     BY_STATE,
     FOR_ITS_AGENT,
@@ -16,12 +17,7 @@ from ledger.transactions.outcomes import (
     outcome_of,
     refused_by_tool,
 )
-from ledger.transactions.settlements import (
-    STUCK_AFTER,
-    described_settlement,
-    needs_second_operator,
-    open_outcomes,
-)
+from ledger.transactions.settlements import STUCK_AFTER, open_outcomes
 from ledger.transactions.sign_offs import (
     ACCOUNT,
     MOVES,

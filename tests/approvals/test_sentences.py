@@ -25,7 +25,7 @@ from ledger.transactions.transitions import advance
 
 # Modules whose refusals pages show, by the verbs that they call.
 SHOWN = (
-    *("reasons", "reviews", "settlements", "decisions", "eligibility"),
+    *("reasons", "reviews", "settlements", "orders", "decisions", "eligibility"),
     *("retention", "questions", "why_not_revisable"),
 )
 

@@ -121,7 +121,7 @@ def sign(request: HttpRequest, transaction_id: UUID) -> HttpResponse:
 
 
 def options_to_sign(form: Form, options: Callable[[], dict[str, Any]]) -> JsonResponse:
-    """What the script that has the browser sign needs, if the form is valid; or the problem."""
+    """The options for the script that has the browser sign, or the problem, as of the form."""
     try:
         if not form.is_valid():
             raise InvalidRequest(str(next(iter(form.errors.values()))[0]))

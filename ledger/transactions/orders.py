@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.conf import settings
@@ -30,21 +30,16 @@ def needs_second_operator(row: Transaction) -> bool:
     return row.quorum > 1 or is_large or sign_offs.is_grave(row)
 
 
+@dataclass(slots=True)
 class Order:
     """One operator's order, and how it takes effect."""
 
-    def __init__(
-        self,
-        outcome: Outcome,
-        receipt: str,
-        by: Principal,
-        via: Surface,
-        reason: str,
-        assertion: Mapping[str, str] | None,
-    ) -> None:
-        self.outcome, self.receipt = outcome, receipt
-        self.by, self.via, self.reason = by, via, reason
-        self.assertion = assertion
+    outcome: Outcome
+    receipt: str
+    by: Principal
+    via: Surface
+    reason: str
+    assertion: Mapping[str, str] | None
 
     def settle(
         self,
@@ -60,24 +55,13 @@ class Order:
         before = row.settlement
         with atomic():  # none of the operator's keys ends meanwhile
             details = (details or {}) | self._signed(row)
-            self._settle(row, step, before, wanted, details, changes)
-
-    def _settle(
-        self,
-        row: Transaction,
-        step: Move[State],
-        before: dict[str, str] | None,
-        wanted: Q,
-        details: dict[str, Any],
-        changes: Mapping[str, Any],
-    ) -> None:
-        if needs_second_operator(row):
-            if before is None or not self._is_confirmed(row, before):
-                self._propose(row, step, wanted, details)
-                return
-            wanted &= Q(settlement=before)
-            details |= {"first_word_by": before["by"]}
-        self.take(row, step, only_if=wanted, details=details, settlement=None, **changes)
+            if needs_second_operator(row):
+                if before is None or not self._is_confirmed(row, before):
+                    self._propose(row, step, wanted, details)
+                    return
+                wanted &= Q(settlement=before)
+                details |= {"first_word_by": before["by"]}
+            self.take(row, step, only_if=wanted, details=details, settlement=None, **changes)
 
     def _signed(self, row: Transaction) -> dict[str, Any]:
         """Members that the event has of what the operator signed. Raises ``NotAllowed``."""
