@@ -1,4 +1,7 @@
 // Passkeys (WebAuthn): options of the server for the browser, and its answer as JSON.
+import { leaveForSignIn } from "./page.js";
+import { word } from "./words.js";
+
 export const isSupported = () => Boolean(window.PublicKeyCredential && navigator.credentials);
 
 const bytes = (text) =>
@@ -45,4 +48,28 @@ export async function use({ publicKey }) {
       allowCredentials: decoded(publicKey.allowCredentials),
     },
   }));
+}
+
+// --- signing a decision ---------------------------------------------------------------------------
+
+/** What the server has the browser sign. Rejects with the problem in words. */
+export async function options(address, body) {
+  if (!isSupported()) throw new Error(word("cannot_sign"));
+  let answer;
+  try {
+    const headers = { "HX-Request": "true" };
+    answer = await fetch(address, { method: "POST", body, headers, redirect: "manual" });
+  } catch { throw new Error(word("not_sent")); }
+  if (answer.status === 401 || answer.type === "opaqueredirect") leaveForSignIn();
+  const content = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(content.problem ?? word("not_sent"));
+  return content;
+}
+
+/** Has the passkey sign, and its answer go along with the form. */
+export async function signWith(asked, form, prefix = "") {
+  try {
+    form.elements[`${prefix}credential`].value = await use(asked);
+  } catch { throw new Error(word("not_signed")); }
+  form.elements[`${prefix}nonce`].value = asked.nonce;
 }

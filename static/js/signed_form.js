@@ -1,33 +1,16 @@
 // A page's form that a passkey signs: the form asks for what is signed, with "sign", and goes along
 // with the answers. Approve and allow signs twice: this one, then what is like it.
-import { isSupported, use } from "./passkeys.js";
-import { word } from "./words.js";
+import { options, signWith } from "./passkeys.js";
 
 const button = document.querySelector("[data-sign-form]");
 const form = button?.form;
 
-async function options() {
+async function sign() {
   const body = new FormData(form);
   body.set("sign", "1");
-  let answer;
-  try {
-    answer = await fetch(form.action, { method: "POST", body });
-  } catch { throw new Error(word("not_sent")); }
-  const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(content.problem ?? word("not_sent"));
-  return content;
-}
-
-async function sign() {
-  if (!isSupported()) throw new Error(word("cannot_sign"));
-  const asked = await options();
-  for (const [name, prefix] of [["approve", ""], ["grant", "grant_"]]) {
-    if (!asked[name]) continue;
-    try {
-      form.elements[`${prefix}credential`].value = await use(asked[name]);
-    } catch { throw new Error(word("not_signed")); }
-    form.elements[`${prefix}nonce`].value = asked[name].nonce;
-  }
+  const asked = await options(form.action, body);
+  if (asked.approve) await signWith(asked.approve, form);
+  if (asked.grant) await signWith(asked.grant, form, "grant_");
 }
 
 form?.addEventListener("submit", async (submit) => {
