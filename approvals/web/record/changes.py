@@ -32,6 +32,7 @@ from approvals.people import (
     person_of_request,
     principal_of,
     role_in_words,
+    that_sign,
     words_for_new_role,
 )
 from approvals.people.sign_in import new_link
@@ -194,7 +195,7 @@ def change_view(request: HttpRequest, change_id: int) -> HttpResponse:
         "why_not": in_words(four_eyes.refusal(change, principal)),
     }
     if context["is_open"] and four_eyes.statement(change) is not None:
-        has_key = strength.may_sign(operator)
+        has_key = bool(that_sign(operator))
         context["is_signed"] = True
         context["why_no_key"] = "" if has_key else strength.why_no_key(operator)
     return render(request, "desk/change.html", context)
