@@ -45,6 +45,7 @@ from ledger.transactions.votes import (
     seats_open_to,
     standing_approval,
     standing_decisions,
+    statement_of,
     terms_of_vote_faults,
     undo_until,
 )
@@ -85,6 +86,7 @@ __all__ = [
     "standing_advice",
     "standing_approval",
     "standing_decisions",
+    "statement_of",
     "terms_faults",
     "terms_of_vote_faults",
     "undo_until",

@@ -268,6 +268,23 @@ def is_signed_in_advance(link: Link) -> bool:
     return link.via == Surface.GRANT and link.says.get(SIGNED) is True
 
 
+def statement_of(says: Mapping[str, Any], before: Sequence[Link], nonce: str) -> dict[str, Any]:
+    """The statement of a decision, or of an operator's word, whose event says this, on what the
+    transaction is after the events ``before``: on the terms that it has then.
+    """
+    receipt = str(says.get("receipt", ""))
+    return {
+        "tenant": before[0].tenant,
+        "transaction": str(before[0].subject),
+        "revision": number_in(before),
+        "intent_digest": str(says.get("intent_digest")),
+        "verdict": str(says.get("verdict")),
+        "terms": asked_by(before).as_json(),
+        "nonce": nonce,
+        **({"receipt": receipt} if receipt else {}),
+    }
+
+
 def assertion_faults(
     says: Mapping[str, Any], at: datetime, before: Sequence[Link], keys: passkeys.Keys
 ) -> Iterator[str]:
@@ -279,14 +296,5 @@ def assertion_faults(
     signed = [link.says[passkeys.ASSERTION] for link in before if passkeys.ASSERTION in link.says]
     if nonce in map(passkeys.nonce_of, signed):
         yield "what was signed counted before."
-    statement = passkeys.statement_of_vote(
-        before[0].tenant,
-        str(before[0].subject),
-        number_in(before),
-        str(says.get("intent_digest")),
-        asked_by(before).as_json(),
-        nonce,
-        str(says.get("verdict")),
-        str(says.get("receipt", "")),
-    )
+    statement = statement_of(says, before, nonce)
     yield from passkeys.signature_faults(assertion, statement, keys, at)

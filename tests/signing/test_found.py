@@ -19,9 +19,9 @@ from ledger.events import record_change
 from ledger.models import Event, Grant, Tenant
 from ledger.principals import POLICY, WORKER, user
 from ledger.proof.log import checkpoints
-from ledger.sign_off import grants, passkeys
+from ledger.sign_off import grants
 from ledger.states import State
-from ledger.transactions import asked_by, links_of, why_not_to_act
+from ledger.transactions import links_of, statement_of, why_not_to_act
 from ledger.transactions.transitions import advance
 from tests.authenticators import ORIGIN, Authenticator
 from tests.conftest import propose
@@ -51,8 +51,8 @@ def vote_by_grant(row, by, grant):
 
 
 def statement_on(row):
-    terms = asked_by(links_of(row.pk)).as_json()
-    return passkeys.statement_of_vote("acme", str(row.pk), 1, row.intent_digest, terms, "nonce")
+    said = {"intent_digest": row.intent_digest, "verdict": "approve"}
+    return statement_of(said, links_of(row.pk), "nonce")
 
 
 def is_not_carried_out(row):

@@ -27,7 +27,7 @@ from ledger.proof.log import checkpoints
 from ledger.seals import as_text
 from ledger.sign_off import passkeys
 from ledger.sign_off.passkeys import challenge_of
-from ledger.transactions import asked_by, links_of
+from ledger.transactions import asked_by, links_of, statement_of
 from ledger.transactions.transitions import advance
 from ledger.workers import sweeper
 from tests.authenticators import PRESENT, Authenticator
@@ -63,12 +63,13 @@ class Scene:
             "tenant": "acme",
             "transaction": str(vote.subject),
             "revision": 1,
-            "digest": json.loads(vote.details)["intent_digest"],
+            "intent_digest": json.loads(vote.details)["intent_digest"],
+            "verdict": "approve",
             "terms": asked_by(before).as_json(),
             "nonce": "another nonce",
             **said,
         }
-        return self.assertion(by, passkeys.statement_of_vote(**told), **how)
+        return self.assertion(by, told, **how)
 
     def assertion(self, by: str, statement: dict[str, Any], **how: Any) -> dict[str, str]:
         options = {"publicKey": {"challenge": websafe_encode(challenge_of(statement))}}
@@ -315,19 +316,13 @@ def key_that_had_ended(scene: Scene) -> str:
     alice = scene.people["alice"]
     end_key(alice, passkeys_of(alice).get().pk, by=principal_of(alice), via="web")
     scene.row = propose("refund", order="ended", amount="20")
-    statement = passkeys.statement_of_vote(
-        "acme",
-        str(scene.row.pk),
-        1,
-        scene.row.intent_digest,
-        asked_by(links_of(scene.row.pk)).as_json(),
-        "nonce",
-    )
+    said = {"intent_digest": scene.row.intent_digest, "verdict": "approve"}
+    statement = statement_of(said, links_of(scene.row.pk), "nonce")
     return inserted(scene, assertion=scene.assertion("alice", statement))
 
 
 TAMPERINGS: dict[str, Tampering] = {
-    "another digest": with_(digest="0" * 64),
+    "another digest": with_(intent_digest="0" * 64),
     "another revision": with_(revision=2),
     "another verdict": with_(verdict="reject"),
     "other terms": with_(terms={"seats": {"approvers": 1}}),

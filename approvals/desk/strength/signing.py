@@ -7,6 +7,7 @@ It counts for a few minutes, and once: an event that has it stands in the histor
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -25,9 +26,8 @@ from approvals.people import (
 from approvals.presentation import to_the_minute
 from ledger.errors import InvalidRequest, NotAllowed
 from ledger.models import Transaction, Verdict
-from ledger.sign_off import passkeys, revisions
 from ledger.states import State
-from ledger.transactions import asked_by
+from ledger.transactions import statement_of
 
 SALT = "approvals.desk.signing"
 VALID_S = 300
@@ -92,21 +92,8 @@ def begin(
     """Options for the browser to sign an approval of this, and the nonce; or an operator's word,
     with the outcome as ``verdict``. Raises ``NotAllowed``.
     """
-    links = seats.links_in(row)
-
-    def statement_of(nonce: str) -> dict[str, Any]:
-        return passkeys.statement_of_vote(
-            row.tenant,
-            str(row.pk),
-            revisions.number_in(links),
-            row.intent_digest,
-            asked_by(links).as_json(),
-            nonce,
-            verdict,
-            receipt,
-        )
-
-    return options_for(user, about(row, verdict), statement_of)
+    says = {"intent_digest": row.intent_digest, "verdict": verdict, "receipt": receipt}
+    return options_for(user, about(row, verdict), partial(statement_of, says, seats.links_in(row)))
 
 
 def signed(user: User, row: Transaction, credential: str, nonce: str) -> dict[str, str] | None:

@@ -22,7 +22,6 @@ from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import (
     AttestedCredentialData,
     AuthenticationResponse,
-    AuthenticatorData,
     PublicKeyCredentialRpEntity,
     PublicKeyCredentialUserEntity,
     RegistrationResponse,
@@ -37,7 +36,7 @@ from approvals.people.sign_in import second_steps
 from ledger.api.http import parse_json
 from ledger.errors import NotPossible
 from ledger.events import ChangeKind
-from ledger.sign_off.passkeys import ALGORITHMS, SigningKey
+from ledger.sign_off.passkeys import ALGORITHMS, SigningKey, counter_of
 
 LONGEST_NAME = 60
 MOST = 20  # of one person
@@ -46,13 +45,18 @@ State = dict[str, Any]
 
 def server() -> Fido2Server:
     """For the host of ``PUBLIC_URL``, and from exactly that origin."""
-    ours = urlsplit(settings.PUBLIC_URL)
-    entity = PublicKeyCredentialRpEntity(id=ours.hostname or "localhost", name="Assent")
-    origin = f"{ours.scheme}://{ours.netloc}"
-    made = Fido2Server(entity, verify_origin=lambda claimed: claimed == origin)
+    host = urlsplit(settings.PUBLIC_URL).hostname or "localhost"
+    entity = PublicKeyCredentialRpEntity(id=host, name="Assent")
+    made = Fido2Server(entity, verify_origin=lambda claimed: claimed == origin())
     # Any passkey may come to sign decisions.
     made.allowed_algorithms = [each for each in made.allowed_algorithms if each.alg in ALGORITHMS]
     return made
+
+
+def origin() -> str:
+    """The address of this installation, as browsers have it."""
+    ours = urlsplit(settings.PUBLIC_URL)
+    return f"{ours.scheme}://{ours.netloc}"
 
 
 def begin_registering_passkey(person: User) -> tuple[dict[str, Any], State]:
@@ -112,12 +116,11 @@ def delete_passkey(person: User, passkey_id: int) -> bool:
 def key_of(passkey: Passkey) -> SigningKey:
     """The public half of a passkey, and the address of this installation, where it was made."""
     made = AttestedCredentialData(bytes(passkey.credential))
-    ours = urlsplit(settings.PUBLIC_URL)
     return SigningKey(
         credential=websafe_encode(made.credential_id),
         public_key=websafe_encode(cbor.encode(dict(made.public_key))),
         rp_id=str(server().rp.id),
-        origin=f"{ours.scheme}://{ours.netloc}",
+        origin=origin(),
     )
 
 
@@ -177,7 +180,7 @@ def use_passkey(person: User, answer: str) -> dict[str, str]:
     (https://www.w3.org/TR/webauthn-3/#sctn-sign-counter), or the person has it no more.
     """
     assertion = answered_with(answer)
-    used = AuthenticatorData(websafe_decode(assertion["authenticator_data"])).counter
+    used = counter_of(assertion)
     wanted = websafe_decode(assertion["credential"])
     with atomic():
         for row in passkeys_of(person).select_for_update():

@@ -22,9 +22,8 @@ from ledger.sign_off.rules import are_taken, facts_of
 from ledger.transactions import DECISIONS, as_of
 
 KINDS = [ChangeKind.GRANT_GIVEN, ChangeKind.GRANT_ENDED, ChangeKind.BREAK_GLASS_ASKED]
-MARKS = frozenset(
-    {"grant", "charges", "break_glass", grants.SIGNED}
-)  # in the event of a vote by a grant
+# In the event of a vote by a grant.
+MARKS = frozenset({"grant", "charges", "break_glass", grants.SIGNED})
 COLUMNS = (
     *("tenant", "agent", "tool", "when", "budgets", "warnings", "typed", "is_break_glass", "why"),
     *("names", "tool_version"),

@@ -192,11 +192,8 @@ def _prove(
             proof.faults += rights.vote_faults(history.links)
             for other in others:
                 proof.faults += other.faults_of(history)
-        except (
-            *UNREADABLE,
-            ArithmeticError,
-            LedgerError,
-        ):  # one such event hides nothing of the others
+        except (*UNREADABLE, ArithmeticError, LedgerError):
+            # One such event hides nothing of the others.
             proof.faults.append(f"the events of {history.subject} cannot be read.")
         if proof.is_full_of_faults:
             return

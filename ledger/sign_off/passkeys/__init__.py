@@ -12,7 +12,6 @@ from ledger.sign_off.passkeys.assertions import (
     checked,
     counter_of,
     refuse,
-    statement_of_vote,
 )
 from ledger.sign_off.passkeys.signing_keys import (
     ENROLLED,
@@ -51,5 +50,4 @@ __all__ = [
     "refuse",
     "signature_faults",
     "statement_of_enrolment",
-    "statement_of_vote",
 ]

@@ -93,32 +93,6 @@ def public_key_of(key: SigningKey) -> CoseKey:
     return public_key
 
 
-def statement_of_vote(
-    tenant: str,
-    transaction: str,
-    revision: int,
-    digest: str,
-    terms: Mapping[str, Any],
-    nonce: str,
-    verdict: str = "approve",
-    receipt: str = "",
-) -> dict[str, Any]:
-    """The statement of a decision on a transaction, on the ``terms`` that it has then.
-
-    Of an operator's word, ``verdict`` is the outcome, and ``receipt`` what proves it, if anything.
-    """
-    return {
-        **({"receipt": receipt} if receipt else {}),
-        "tenant": tenant,
-        "transaction": transaction,
-        "revision": revision,
-        "intent_digest": digest,
-        "verdict": verdict,
-        "terms": dict(terms),
-        "nonce": nonce,
-    }
-
-
 def challenge_of(statement: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(seals.canonical(dict(statement))).digest()
 

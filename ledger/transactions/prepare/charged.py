@@ -123,7 +123,7 @@ def _signed_by(grant: Grant, row: TransactionRow, facts: Facts, now: datetime, z
             via=Surface.GRANT,
             reason=grant.why,
             typed=grant.typed,
-            in_advance={**says},
+            in_advance=says,
         )
         if signed.state != State.PREPARED:
             return True
