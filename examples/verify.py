@@ -1929,7 +1929,7 @@ class Signatures:
             name = f"event {event['id']} of {family} {event['subject']}"
             found = read_of(signing_faults(event, statement, self.keys_before(who, event)))
             yield from (f"{name}: {fault}" for fault in found)
-            once = (who if is_grant else event["subject"], str(nonce_of(event)))
+            once = (event["principal" if is_grant else "subject"], str(nonce_of(event)))
             if once in counted:
                 yield f"{name}: what was signed counted before."
             counted.add(once)

@@ -76,6 +76,29 @@ def test_no_other_algorithm_signs():
     assert faults_of_both(*signed_by(*OTHER)) == (["its assertion cannot be read."],) * 2
 
 
+PARTS = dict(KINDS["ES256"][0])
+SMALL, WITH_3 = rsa.generate_private_key(65537, 1024), rsa.generate_private_key(3, 2048)
+NO_KEYS: dict[str, tuple[dict[int, Any], Any]] = {
+    "true for a number": ({**PARTS, 1: 2, -1: True}, KINDS["ES256"][1]),
+    "an array for bytes": ({**PARTS, -2: [*PARTS[-2]]}, KINDS["ES256"][1]),
+    "one byte too many": ({**PARTS, -2: b"\0" + PARTS[-2]}, KINDS["ES256"][1]),
+    "one member too many": ({**PARTS, 2: b"kid"}, KINDS["ES256"][1]),
+    "a short modulus": (
+        dict(RS256.from_cryptography_key(SMALL.public_key())),
+        lambda m: SMALL.sign(m, padding.PKCS1v15(), SHA256()),
+    ),
+    "another exponent": (
+        dict(RS256.from_cryptography_key(WITH_3.public_key())),
+        lambda m: WITH_3.sign(m, padding.PKCS1v15(), SHA256()),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", NO_KEYS.values(), ids=NO_KEYS)
+def test_a_key_has_one_form_for_both(kind):
+    assert faults_of_both(*signed_by(*kind)) == (["its assertion cannot be read."],) * 2
+
+
 VALUES = st.recursive(
     st.none()
     | st.booleans()
