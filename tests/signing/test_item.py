@@ -8,7 +8,8 @@ from django.utils import timezone
 from approvals.models import About
 from approvals.notifications import words_of
 from approvals.notifications.subjects import Item
-from approvals.people import end_keys, principal_of
+from approvals.people import end_key, principal_of
+from approvals.people.sign_in import passkeys_of
 from ledger.models import Tenant
 from ledger.principals import Surface
 from tests.authenticators import Authenticator
@@ -55,7 +56,8 @@ def test_whose_key_has_ended_is_told_to_add_another(
 ):
     activated(SIGNED)
     has_key(alice_user)
-    end_keys(alice_user, by=principal_of(alice_user), via=Surface.WEB)
+    passkey = passkeys_of(alice_user).get()
+    end_key(alice_user, passkey.pk, by=principal_of(alice_user), via=Surface.WEB)
 
     shown = page(as_alice, refund())
 
