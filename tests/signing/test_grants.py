@@ -123,7 +123,7 @@ def test_one_touch_gives_one_grant(as_alice, key, refund, alice):
     until = Grant.objects.get().ends_at
 
     again = wanted_of(Grant.objects.get())
-    with pytest.raises(NotAllowed, match="gave a grant before"):
+    with pytest.raises(NotAllowed, match="counted before"):
         grants.give_signed(again, until, assertion, by=alice, via="web")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.db.transaction import atomic
@@ -60,16 +61,8 @@ def giving_faults(link: Link) -> Iterator[str]:
     giver = str(link.says.get("given_by"))
     if link.principal != giver:
         yield "somebody else gave it."
-    assertion = link.says.get(passkeys.ASSERTION)
-    nonce = passkeys.nonce_of(assertion)
-    statement = _statement(link.tenant, link.says, link.reason_digest, nonce)
-    keys = passkeys.keys_of(giver, link.id)
-    yield from passkeys.signature_faults(assertion, statement, keys, link.at)
-    earlier = Event.objects.filter(
-        kind=ChangeKind.GRANT_GIVEN, to_state="", principal=link.principal, pk__lt=link.id
-    )
-    if earlier.filter(details__contains=seals.canonical(nonce).decode()).exists():
-        yield "what was signed gave a grant before."
+    statement_of = partial(_statement, link.tenant, link.says, link.reason_digest)
+    yield from passkeys.event_faults(link, statement_of, passkeys.keys_of)
 
 
 def signed_vote_faults(vote: Link, row: Any | None) -> Iterator[str]:

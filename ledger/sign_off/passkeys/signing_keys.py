@@ -104,6 +104,22 @@ def signature_faults(
     yield from assertion_faults(assertion, statement, key)
 
 
+def event_faults(
+    link: Link, statement_of: Callable[[str], Mapping[str, Any]], keys_of: KeysOf
+) -> Iterator[str]:
+    """Check that its principal signed the statement with its nonce, for no event of its kind
+    before.
+    """
+    assertion = link.says.get(ASSERTION)
+    nonce, keys = nonce_of(assertion), keys_of(link.principal, link.id)
+    yield from signature_faults(assertion, statement_of(nonce), keys, link.at)
+    earlier = Event.objects.filter(
+        kind=link.kind, to_state="", principal=link.principal, pk__lt=link.id
+    )
+    if earlier.filter(details__contains=seals.canonical(nonce).decode()).exists():
+        yield "what was signed counted before."
+
+
 def statement_of_enrolment(principal: str, key: SigningKey, nonce: str) -> dict[str, Any]:
     """The statement that a person signs with a key of theirs, so that another one may sign."""
     return {"account": principal, "verdict": "enrol", "key": key.as_json(), "nonce": nonce}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from ledger import seals
-from ledger.models import Event
 from ledger.seals import Link
 from ledger.sign_off import passkeys
 from ledger.sign_off.passkeys import KeysOf
@@ -30,18 +30,8 @@ def statement_of_activation(tenant: str, says: Mapping[str, Any], nonce: str) ->
 
 def signing_faults(link: Link, keys_of: KeysOf) -> Iterator[str]:
     """Check that a key of whoever activated these rules signed that, once."""
-    assertion = link.says.get(passkeys.ASSERTION)
-    signed = assertion if isinstance(assertion, Mapping) else {}
-    key = keys_of(link.principal, link.id).get(str(signed.get("credential")))
-    if key is None or not key.may_sign_at(int(seals.as_text(link.at))):
-        yield "it is signed with no key with which its operator could sign then."
-        return
-    nonce = str(signed.get("nonce"))
-    statement = statement_of_activation(link.tenant, link.says, nonce)
-    yield from passkeys.assertion_faults(assertion, statement, key)
-    earlier = Event.objects.filter(subject=link.subject, kind=link.kind, pk__lt=link.id)
-    if earlier.filter(details__contains=seals.canonical(nonce).decode()).exists():
-        yield "what was signed activated rules before."
+    statement_of = partial(statement_of_activation, link.tenant, link.says)
+    yield from passkeys.event_faults(link, statement_of, keys_of)
 
 
 def activation_faults(links: Sequence[Link], keys_of: KeysOf) -> Iterator[str]:
