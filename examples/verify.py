@@ -1419,7 +1419,7 @@ class RuleSets:
 
     def read(self, history: History) -> None:
         for event in history.events:
-            if event["kind"] == "rules_activated":
+            if event["kind"] == ACTIVATED:
                 details, tenant = says(event), event["tenant"]
                 if event["subject"] == str(uuid5(ACCOUNTS, f"rules:{tenant}")):
                     self.active.setdefault(tenant, []).append((int(event["at"]), details["number"]))
@@ -1583,6 +1583,7 @@ ACCOUNTS = UUID("0f1d2c5e-6a43-5a0c-9a58-7f6d1f1b9f3e")
 TOLERANCE_US = 60_000_000
 BRAKE_TOLERANCE_US = 5 * 10**6
 OF_DECIDERS = frozenset({"revised", "asked", "extended"})
+ACTIVATED = "rules_activated"
 BEGINNINGS = frozenset({"claimed", "handed_over", "permit_issued"})
 NO_RIGHTS: Record = {"is_active": False, "is_staff": False, "is_superuser": False, "roles": []}
 FLAGS = {
@@ -1611,6 +1612,16 @@ def rights_after(events: list[Record]) -> Iterator[tuple[int, Record]]:
         yield int(event["at"]), rights
 
 
+def role_for(event: Record) -> str:
+    """The role that it takes; operators sign rules that end that something is signed."""
+    details = says(event)
+    if event["kind"] == ACTIVATED and "assertion" in details:
+        return "operator"
+    if event["kind"] not in {*VERDICTS, *OF_DECIDERS}:
+        return ""
+    return "operator" if details.get("break_glass") is True else "approver"
+
+
 class Rights:
     """Sealed changes of accounts and votes of people, gathered while the export is read."""
 
@@ -1623,10 +1634,10 @@ class Rights:
         if history.family == "account":
             self.steps[history.subject] = list(rights_after(events))
         self.votes += [
-            {name: event[name] for name in ("id", "subject", "principal", "tenant", "at")}
-            | {"role": "operator" if says(event).get("break_glass") is True else "approver"}
+            {name: event[name] for name in ("id", "kind", "subject", "principal", "tenant", "at")}
+            | {"role": role}
             for event in events
-            if event["kind"] in {*VERDICTS, *OF_DECIDERS} and event["principal"].startswith("user:")
+            if (role := role_for(event)) and event["principal"].startswith("user:")
         ]
 
     def faults(self, accounts: list[Record]) -> Iterator[str]:
@@ -1638,7 +1649,8 @@ class Rights:
                 yield f"account {account['id']} may do what its events do not say."
         for vote in self.votes:
             if not self.had_role(vote):
-                yield f"event {vote['id']} of transaction {vote['subject']}: by no {vote['role']}."
+                name = "rules" if vote["kind"] == ACTIVATED else "transaction"
+                yield f"event {vote['id']} of {name} {vote['subject']}: by no {vote['role']}."
 
     def had_role(self, vote: Record) -> bool:
         steps = self.steps.get(str(uuid5(ACCOUNTS, vote["principal"])), [])
@@ -1646,7 +1658,7 @@ class Rights:
         ends = [begin for begin, _ in steps[1:]] + [at]
         return any(
             rights["is_active"]
-            and role in rights["roles"]
+            and (role in rights["roles"] or (vote["kind"] == ACTIVATED and rights["is_superuser"]))
             and begin <= at + TOLERANCE_US
             and end >= at - TOLERANCE_US
             for (begin, rights), end in zip(steps, ends, strict=False)
@@ -1874,7 +1886,7 @@ class Signatures:
             kind, details = event["kind"], says(event)
             if kind in KEY_EVENTS:
                 self.chains.setdefault(history.subject, []).append(event)
-            if kind == "rules_activated":
+            if kind == ACTIVATED:
                 self.activations.setdefault(history.subject, []).append(event)
             if "assertion" not in details:
                 continue
@@ -1902,22 +1914,28 @@ class Signatures:
         return self.folds[who, len(before)]
 
     def activation_faults(self) -> Iterator[str]:
-        """Whoever ends that something is signed signs the rules that do."""
-        for events in self.activations.values():
-            before: list[Record] = []
-            nonces: set[Any] = set()
-            for event in events:
-                found, rules = [], says(event)["rules"]
-                if ends_signing(before, rules):
-                    keys = self.keys_before(event["principal"], event)
-                    statement = statement_of_activation(event)
-                    found = [*read_of(signing_faults(event, statement, keys))]
-                    if nonce_of(event) in nonces:
-                        found.append("what was signed counted before.")
-                nonces.add(nonce_of(event))
-                before = before if found else rules
+        """Whoever ends that something is signed signs the rules that do, at their place."""
+        for subject, events in self.activations.items():
+            first = {"number": 0, "rules": []}
+            before = first
+            for former, event in pairwise([{"details": canonical(first)}, *events]):
+                found = [*read_of(self.faults_between(before, says(former), event))]
+                if subject != str(uuid5(ACCOUNTS, f"rules:{event['tenant']}")):
+                    found.append("they are of another tenant.")
+                before = before if found else says(event)
                 name = f"event {event['id']}, which activates rules"
                 yield from (f"{name}: {fault}" for fault in found)
+
+    def faults_between(self, before: Record, former: Record, event: Record) -> Iterator[str]:
+        """``former`` is what the last event says, ``before`` the last one without a fault."""
+        details = says(event)
+        if not details["in_place_of"] == former["number"] < details["number"]:
+            yield "they do not follow those before them."
+        if ends_signing(before["rules"], details["rules"]):
+            statement = statement_of_activation(event)
+            # It counts once, as its number is in what is signed.
+            keys = self.keys_before(event["principal"], event)
+            yield from signing_faults(event, statement, keys)
 
     def faults(self) -> Iterator[str]:
         for chain in self.chains.values():

@@ -42,7 +42,7 @@ from approvals.web.record.pending import pending, requests_of, sentence_of
 from approvals.web.record.rule_details import readable
 from ledger import principals
 from ledger.agents import enrolment
-from ledger.errors import LedgerError
+from ledger.errors import LedgerError, NotFound
 from ledger.events import CHANGE_DESCRIPTIONS, ChangeKind, chain_of, four_eyes
 from ledger.foundation.characters import without_nul
 from ledger.foundation.postgres import keyset_page
@@ -189,7 +189,7 @@ def change_view(request: HttpRequest, change_id: int) -> HttpResponse:
         "change": change,
         "pending": pending(change),
         "is_own": change.asked_by == str(principal),
-        "is_open": four_eyes.waiting(change.kind).filter(pk=change.pk).exists(),
+        "is_open": _is_open(change),
         "is_to_be_read": change.state == RequestState.ALONE
         and str(principal) not in {change.asked_by, change.concerns},
         "why_not": in_words(four_eyes.refusal(change, principal)),
@@ -232,11 +232,17 @@ def confirm_change(request: HttpRequest, change_id: int) -> HttpResponse:
     return redirect("desk:changes")
 
 
+def _is_open(change: ChangeRequest) -> bool:
+    return four_eyes.waiting(change.kind).filter(pk=change.pk).exists()
+
+
 def _options(operator: User, change: ChangeRequest) -> JsonResponse:
     def statement_of(nonce: str) -> Mapping[str, Any]:
         return four_eyes.statement(change, nonce) or {}
 
     try:
+        if not _is_open(change) or four_eyes.statement(change) is None:
+            raise NotFound(four_eyes.NO_SUCH_CHANGE)
         asked = strength.options_for(operator, _about_change(change), statement_of)
     except LedgerError as refusal:
         return JsonResponse({"problem": refusal_and_hint(refusal)}, status=refusal.status)

@@ -17,6 +17,7 @@ from ledger.events import ChangeKind, chain_of
 from ledger.proof.audit import histories
 from ledger.proof.audit.histories import Part
 from ledger.seals import Link
+from ledger.sign_off.passkeys import ASSERTION
 from ledger.states import EventKind
 from ledger.transactions import DECISIONS
 
@@ -103,23 +104,34 @@ class Rights:
                 )
 
     def vote_faults(self, links: Sequence[Link]) -> Iterator[str]:
-        """Decisions of people who did not have the role then, or what only those do who decide."""
-        votes = (link for link in links if link.kind in DECISIONS or link.kind in OF_DECIDERS)
-        for vote in votes:
-            is_break_glass = vote.says.get("break_glass") is True
-            for role in {e.operator if is_break_glass else e.role for e in registered}:
-                if vote.principal.startswith("user:") and not self._had(vote, role):
+        """Decisions of people who did not have the role then, or what only those do who decide;
+        and rules that somebody signed who was no operator.
+        """
+        for vote in links:
+            is_of_rules = vote.kind == ChangeKind.RULES_ACTIVATED and ASSERTION in vote.says
+            if not (is_of_rules or vote.kind in DECISIONS or vote.kind in OF_DECIDERS):
+                continue
+            is_of_operators = is_of_rules or vote.says.get("break_glass") is True
+            for role in {e.operator if is_of_operators else e.role for e in registered}:
+                if vote.principal.startswith("user:") and not self._had(vote, role, is_of_rules):
                     yield (
-                        f"event {vote.id} of transaction {vote.subject}: {vote.principal} was no "
-                        f"{role} of {vote.tenant} then."
+                        f"event {vote.id} of {'rules' if is_of_rules else 'transaction'} "
+                        f"{vote.subject}: {vote.principal} was no {role} of {vote.tenant} then."
                     )
 
-    def _had(self, vote: Link, role: str) -> bool:
+    def _had(self, vote: Link, role: str, or_superuser: bool) -> bool:
         if vote.principal not in self._steps:
             chain = chain_of(vote.principal)
             self._read([Account(chain, vote.principal)])
         steps = self._steps[vote.principal]
-        since = [(at, a.is_active and (vote.tenant, role) in a.roles) for at, a in steps]
+        since = [
+            (
+                at,
+                a.is_active
+                and ((vote.tenant, role) in a.roles or (or_superuser and a.is_superuser)),
+            )
+            for at, a in steps
+        ]
         ends = [*since[1:], (vote.at + TOLERANCE, False)]
         return any(
             had and at <= vote.at + TOLERANCE and end >= vote.at - TOLERANCE
