@@ -25,7 +25,7 @@ from ledger.transactions import links_of, statement_of, why_not_to_act
 from ledger.transactions.transitions import advance
 from tests.authenticators import ORIGIN, Authenticator
 from tests.conftest import propose
-from tests.forgery import forge, move_deadline, reseal_row, rewrite
+from tests.forgery import forge, move_deadline, reseal, reseal_row, rewrite
 from tests.rules.test_proof import faults_of_both
 from tests.signing.conftest import let_sign
 from tests.signing.test_grants import allow, key
@@ -111,6 +111,31 @@ def test_a_signed_grant_is_not_given_again_by_somebody_else(as_alice, alice, bob
     for faults in (*faults_of_both(), faults_of_record(record_of(later))):
         assert any("grant" in fault for fault in faults), faults
 
+    assert is_not_carried_out(later)
+
+
+def test_a_grant_whose_nonce_was_written_in_escapes_is_not_given_again(
+    as_alice, alice, key, refund
+):
+    allow(as_alice, refund(), key)
+    given, grant = Event.objects.get(kind="grant_given"), Grant.objects.get()
+    grants.end(grant.pk, by=alice, via="web")
+    says = {name: value for name, value in json.loads(given.details).items() if name != "subject"}
+    nonce = says["assertion"]["nonce"]
+    in_escapes = given.details.replace(nonce, f"\\u{ord(nonce[0]):04x}{nonce[1:]}")
+    assert json.loads(in_escapes) == json.loads(given.details)
+    forge("UPDATE ledger_event SET details = %s WHERE id = %s", in_escapes, given.pk)
+    reseal(given.subject)
+    later = refund(order="later")
+    told = {"tenant": "acme", "by": alice, "via": "web", "details": says, "reason": given.reason}
+    again = record_change("grant:77", "grant_given", **told)
+
+    vote_by_grant(later, alice, Grant(pk=77, why=given.reason))
+    checkpoints.make()
+
+    assert "gave a grant before" in why_not_to_act(later)
+    for faults in faults_of_both():
+        assert any(str(again.pk) in fault or "grant 77" in fault for fault in faults), faults
     assert is_not_carried_out(later)
 
 

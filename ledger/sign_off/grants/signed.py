@@ -115,7 +115,9 @@ def _is_about(grant: Grant, row: Any) -> bool:
 
 
 def _given(number: int) -> Link | None:
-    rows = Event.objects.filter(subject=chain_of(f"grant:{number}"), kind=ChangeKind.GRANT_GIVEN)
+    rows = Event.objects.filter(
+        subject=chain_of(f"grant:{number}"), kind=ChangeKind.GRANT_GIVEN, to_state=""
+    )
     values = rows.order_by("seq").values_list(*Link._fields).first()
     return None if values is None else Link(*values)
 

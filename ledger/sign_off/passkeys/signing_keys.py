@@ -11,6 +11,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from django.db.models import Q
+
 from ledger import seals
 from ledger.events import ChangeKind, chain_of
 from ledger.models import Event
@@ -114,9 +116,15 @@ def event_faults(
     nonce, keys = nonce_of(assertion), keys_of(link.principal, link.id)
     yield from signature_faults(assertion, statement_of(nonce), keys, link.at)
     earlier = Event.objects.filter(
-        kind=link.kind, to_state="", principal=link.principal, pk__lt=link.id
+        # In JSON a text can be written in escapes, too.
+        Q(details__contains=seals.canonical(nonce).decode()) | Q(details__contains="\\u"),
+        kind=link.kind,
+        to_state="",
+        principal=link.principal,
+        pk__lt=link.id,
     )
-    if earlier.filter(details__contains=seals.canonical(nonce).decode()).exists():
+    before = [Link(*values).says.get(ASSERTION) for values in earlier.values_list(*Link._fields)]
+    if nonce in [nonce_of(each) for each in before if each is not None]:
         yield "what was signed counted before."
 
 

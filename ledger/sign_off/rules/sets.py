@@ -115,7 +115,10 @@ def rules_of(tenant: str, number: int) -> Rules:
 def _activations(tenant: str) -> Iterator[Link]:
     """The newest first."""
     rows = Event.objects.filter(
-        subject=chain_of(f"rules:{tenant}"), tenant=tenant, kind=ChangeKind.RULES_ACTIVATED
+        subject=chain_of(f"rules:{tenant}"),
+        tenant=tenant,
+        kind=ChangeKind.RULES_ACTIVATED,
+        to_state="",
     )
     values = rows.order_by("-seq").values_list(*Link._fields)
     return (Link(*each) for each in values)
