@@ -84,13 +84,21 @@ class SigningKey:
 
 def public_key_of(key: SigningKey) -> CoseKey:
     """Raises one of ``UNREADABLE`` for what is no public key of an algorithm that signs."""
-    raw = websafe_decode(key.public_key)
+    raw = _decoded(key.public_key)
     if not KEYS.fullmatch(raw):
         raise ValueError(key.public_key)
     public_key = CoseKey.parse(cbor.decode(raw))  # type: ignore[arg-type]
     with suppress(InvalidSignature):
         public_key.verify(b"", b"")  # raises what else is wrong, as a point that is on no curve
     return public_key
+
+
+def _decoded(text: str) -> bytes:
+    """Raises ``ValueError`` for base64url that is written otherwise than by ``encoded``."""
+    raw: bytes = websafe_decode(text)
+    if encoded(raw) != text:
+        raise ValueError(text)
+    return raw
 
 
 def challenge_of(statement: Mapping[str, Any]) -> bytes:
@@ -112,7 +120,7 @@ def assertion_faults(
     """Check that the key signed the statement, and that its authenticator verified the person."""
     try:
         signed = checked(assertion)
-        raw = {name: websafe_decode(signed[name]) for name in MEMBERS - {"nonce"}}
+        raw = {name: _decoded(signed[name]) for name in MEMBERS - {"nonce"}}
         of_browser = CollectedClientData(raw["client_data"])
         of_key = AuthenticatorData(raw["authenticator_data"])
         public_key, challenge = public_key_of(key), challenge_of(statement)
