@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from approvals.people import principal_of
+from approvals.desk.strength import signing
+from approvals.people import end_keys, principal_of
 from approvals.people.sign_in import answered_with
 from ledger.events import ChangeKind, record_change
 from ledger.models import Event, Tenant
@@ -106,6 +107,22 @@ def test_a_manager_who_signs_rules_is_no_operator(activated, has_key, alice_user
     assert is_noticed(named)
 
 
+def test_a_key_that_has_ended_signs_no_rules(activated, key, otto, otto_user):
+    activated(SIGNED)
+    end_keys(otto_user, by=otto, via="web")
+
+    assert is_noticed(appended(otto, **signed_by(key, "acme")))
+
+
+def test_what_was_signed_too_long_ago_does_not_count(waiting, key, as_otto, monkeypatch):
+    monkeypatch.setattr(signing, "VALID_S", -1)
+
+    answer = sign(as_otto, waiting, key)
+
+    assert in_force()[0]["then"]["strength"] == "passkey"
+    assert "signed too long ago" in as_otto.get(answer.url).content.decode()
+
+
 def test_rules_that_cannot_be_read_end_no_verifier(waiting, key, as_otto):
     sign(as_otto, waiting, key)
 
@@ -160,6 +177,7 @@ def test_a_signature_for_another_change_does_not_count(waiting, key, as_otto, ol
     for change in (waiting, later):
         confirm(as_otto, change, credential=key.use(options), nonce=options["nonce"])
 
+    assert "or something else was" in as_otto.get(f"/changes/{later.pk}/").content.decode()
     assert in_force()[0]["then"]["strength"] == "passkey"
 
 

@@ -164,6 +164,7 @@ BY_FINANCE = rule(strength="passkey", seats={"finance": 1})
 LATER = {"to": "approvers", "after_minutes": 60}
 LARGE = {"tool": "refund", "amount": {"at_least": "50 EUR"}}
 PAIRS: dict[str, tuple[list[Any], list[Any], bool]] = {
+    "of anything": ([{"then": SIGNED["then"]}], [SIGNED], True),
     "the same": ([SIGNED], [SIGNED], False),
     "one more": ([SIGNED], [rule(), SIGNED], False),
     "none": ([SIGNED], [], True),
