@@ -6,10 +6,12 @@ import json
 from typing import Any
 
 import pytest
+from fido2.utils import websafe_encode
 
 from approvals.desk.strength import signing
-from approvals.people import end_keys, principal_of
-from approvals.people.sign_in import answered_with
+from approvals.people import end_key, principal_of
+from approvals.people.sign_in import passkeys_of
+from approvals.people.sign_in.passkeys import answered_with
 from ledger.events import ChangeKind, record_change
 from ledger.models import Event, Tenant
 from ledger.proof.log import checkpoints
@@ -54,7 +56,7 @@ def signed_by(key: Any, tenant: str, **says: Any) -> dict[str, Any]:
     """The details of an activation that this key has signed, which is not stored."""
     says = {"number": 2, "in_place_of": 1, "rules": [BY_CLICK], **says}
     statement = statement_of_activation(tenant, says, "a nonce")
-    options = {"publicKey": {"challenge": passkeys.encoded(passkeys.challenge_of(statement))}}
+    options = {"publicKey": {"challenge": websafe_encode(passkeys.challenge_of(statement))}}
     return {**says, "assertion": {**answered_with(key.use(options)), "nonce": "a nonce"}}
 
 
@@ -109,7 +111,7 @@ def test_a_manager_who_signs_rules_is_no_operator(activated, has_key, alice_user
 
 def test_a_key_that_has_ended_signs_no_rules(activated, key, otto, otto_user):
     activated(SIGNED)
-    end_keys(otto_user, by=otto, via="web")
+    end_key(otto_user, passkeys_of(otto_user).get().pk, by=otto, via="web")
 
     assert is_noticed(appended(otto, **signed_by(key, "acme")))
 

@@ -18,7 +18,7 @@ from typing import Any
 from cryptography.exceptions import InvalidSignature
 from fido2 import cbor
 from fido2.cose import CoseKey
-from fido2.utils import websafe_decode
+from fido2.utils import websafe_decode, websafe_encode
 from fido2.webauthn import AuthenticatorData, CollectedClientData
 
 from ledger import seals
@@ -94,9 +94,9 @@ def public_key_of(key: SigningKey) -> CoseKey:
 
 
 def _decoded(text: str) -> bytes:
-    """Raises ``ValueError`` for base64url that is written otherwise than by ``encoded``."""
+    """Raises ``ValueError`` for base64url that is written in another way."""
     raw: bytes = websafe_decode(text)
-    if encoded(raw) != text:
+    if websafe_encode(raw) != text:
         raise ValueError(text)
     return raw
 
