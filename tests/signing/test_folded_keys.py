@@ -71,7 +71,7 @@ def by_own(by: str = ALICE, private: Any = FIRST) -> Any:
 
 
 def folded_by_both(*events: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """By credential: the public key, from when it signs, if it has ended. A second between events."""
+    """By credential: the public key, from when it signs, if it has ended. A second apart."""
     links = [
         Link(
             **dict.fromkeys(Link._fields, ""),
