@@ -155,3 +155,15 @@ def test_rules_that_follow_an_unsigned_set_are_compared_with_those_before_it(
     for faults in faults_of_both():
         for event in (first, later):
             assert any(f"event {event.pk}" in fault for fault in faults), faults
+
+
+def test_a_change_of_rules_that_cannot_be_read_is_shown_and_not_confirmed(waiting, key, as_otto):
+    rewrite(activation(), rules=[{"when": {"colour": "red"}, "then": "pass"}])
+    sets.rules_of.cache_clear()
+
+    page = as_otto.get(f"/changes/{waiting.pk}/").content.decode()
+
+    assert "colour" in page
+    assert "data-sign-form" not in page
+    assert confirm(as_otto, waiting).status_code == 302
+    assert in_force()[0]["then"]["strength"] == "passkey"

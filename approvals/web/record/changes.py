@@ -194,7 +194,11 @@ def change_view(request: HttpRequest, change_id: int) -> HttpResponse:
         and str(principal) not in {change.asked_by, change.concerns},
         "why_not": in_words(four_eyes.refusal(change, principal)),
     }
-    if context["is_open"] and four_eyes.statement(change) is not None:
+    try:
+        is_signed = context["is_open"] and four_eyes.statement(change) is not None
+    except LedgerError as refusal:  # what it changes cannot be read
+        context["why_not"], is_signed = refusal_and_hint(refusal), False
+    if is_signed:
         has_key = bool(that_sign(operator))
         context["is_signed"] = True
         context["why_no_key"] = "" if has_key else strength.why_no_key(operator)
