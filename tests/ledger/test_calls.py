@@ -168,14 +168,14 @@ def test_a_stop_waits_for_a_call_that_was_begun_beside_one_that_failed(
 ):
     may_return = threading.Event()
     the_world.before = [lambda: may_return.wait(20)]
-    why_not_to_act, failed = executions.why_not_to_act, approved()
+    why_not_to_begin, failed = executions.why_not_to_begin, approved()
 
     def check(row: Transaction, links: object) -> str:
         if row.pk == failed.pk:
             raise ValueError("cannot be checked")
-        return why_not_to_act(row, links)
+        return why_not_to_begin(row, links)
 
-    monkeypatch.setattr(executions, "why_not_to_act", check)
+    monkeypatch.setattr(executions, "why_not_to_begin", check)
     calls, row = Calls(16, "test"), approved("scuttle", rocket="r1")
     jobs = {str(each.pk): partial(execution.commit, each.pk) for each in (failed, row)}
     calls.begin_each("commit", jobs)
