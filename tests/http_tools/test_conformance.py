@@ -98,7 +98,11 @@ def test_a_strict_service_passes():
     assert failed("") == set()
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+WAITS = {"slow answers", "two commits at once"}  # the service does, for seconds
+ALL = [pytest.param(name, marks=[pytest.mark.slow] * (name in WAITS)) for name in FAULTS]
+
+
+@pytest.mark.parametrize("fault", ALL)
 def test_a_broken_service_fails_at_the_check_for_its_fault(fault):
     assert failed(fault) == {fault} | ALSO.get(fault, set())
 
