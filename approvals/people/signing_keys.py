@@ -108,7 +108,8 @@ def how_many_sign(tenant: str) -> tuple[int, int]:
     managers = User.objects.filter(
         memberships__tenant=tenant, memberships__role=Role.APPROVER, is_active=True
     )
-    return sum(bool(that_sign(person)) for person in managers), len(managers)
+    with_passkeys = managers.filter(pk__in=Passkey.objects.values("user"))
+    return sum(bool(that_sign(person)) for person in with_passkeys), managers.count()
 
 
 def begin_enrolling(person: User, passkey_id: int) -> tuple[dict[str, Any], dict[str, Any]]:

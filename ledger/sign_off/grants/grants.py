@@ -134,7 +134,7 @@ def ask_break_glass(wanted: Wanted, *, by: Principal, via: Surface) -> ChangeReq
     after = {**wanted.columns(), "seconds": wanted.lasts.total_seconds()}
     subject = f"{wanted.agent} {wanted.tool}"
     with atomic():
-        _lock_tenant(wanted.tenant)
+        lock_tenant(wanted.tenant)
         return four_eyes.ask(
             KIND, subject, after, tenant=wanted.tenant, loosens=["break_glass"], by=by, via=via
         )
@@ -206,7 +206,7 @@ def _give(
     via: Surface,
     **told: Any,
 ) -> Grant:
-    _lock_tenant(columns["tenant"])
+    lock_tenant(columns["tenant"])
     live = Grant.objects.live().filter(tenant=columns["tenant"], agent=columns["agent"])
     of_item = live.filter(given_by=str(by), transaction=columns["transaction_id"])
     if columns["transaction_id"] and (same := of_item.first()):
@@ -344,7 +344,7 @@ def sentence_of(grant: Grant | Wanted) -> Sentence:
 # --- break-glass, as the four-eyes rule calls it --------------------------------------------------
 
 
-def _lock_tenant(tenant: str) -> None:
+def lock_tenant(tenant: str) -> None:
     Tenant.objects.select_for_update(no_key=True).get(pk=tenant)
 
 

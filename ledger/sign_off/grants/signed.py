@@ -21,7 +21,7 @@ from ledger.models import Event, Grant
 from ledger.principals import Principal, Surface
 from ledger.seals import EPOCH, MICROSECOND, Link
 from ledger.sign_off import passkeys
-from ledger.sign_off.grants.grants import SEALED, Wanted, covers, give, sealed_parts
+from ledger.sign_off.grants.grants import SEALED, Wanted, covers, give, lock_tenant, sealed_parts
 from ledger.sign_off.rules import facts_of
 
 SIGNED = "signed_in_advance"  # in the event of a vote by such a grant
@@ -42,6 +42,7 @@ def give_signed(
     Raises what ``give`` raises, and ``NotAllowed`` for what no key of theirs signed.
     """
     with atomic():
+        lock_tenant(wanted.tenant)  # first, as who confirms a change of their keys holds it first
         lock_chain(str(by))  # until it is committed none of their keys ends
         sealed = {passkeys.ASSERTION: passkeys.checked(assertion)}
         grant = give(wanted, by=by, via=via, until=until, sealed=sealed)
