@@ -23,6 +23,7 @@ from approvals.http.admission import fast_path  # noqa: E402
 from approvals.http.admission.gate import Gate  # noqa: E402
 from approvals.http.admission.long_polls import SMALL_BODY, Waits, network_of_peer  # noqa: E402
 from approvals.http.admission.pages import Pages  # noqa: E402
+from approvals.http.admission.request_log import RequestLog  # noqa: E402
 from approvals.http.admission.throttled_polls import Patience  # noqa: E402
 from approvals.web import live  # noqa: E402
 from ledger import limits  # noqa: E402
@@ -100,7 +101,7 @@ def _hashes(path: str) -> bool:
     return path in HASHING or path.startswith(HASHING_BELOW)
 
 
-admitted = Patience(Gate(_route))
+admitted = RequestLog(Patience(Gate(_route)))
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:

@@ -371,11 +371,15 @@ SLACK_TRANSPORT = text("ASSENT_SLACK_TRANSPORT", "http")
 SLACK_API_URL = text("ASSENT_SLACK_API_URL", "https://slack.com/api/")
 
 LOG_LINES: list[str] = [] if IS_DEMO else ["lines"]
+LOG_FORMAT = text("ASSENT_LOG_FORMAT", "plain" if IS_DEMO or sys.stderr.isatty() else "json")
+if LOG_FORMAT not in {"json", "plain"}:
+    raise ImproperlyConfigured(f"ASSENT_LOG_FORMAT must be json or plain, not {LOG_FORMAT!r}.")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {
         "plain": {"format": "%(levelname)s %(name)s: %(message)s"},
+        "json": {"()": "approvals.http.log_lines.JsonLines"},
         "bare": {"format": "%(message)s"},
     },
     "filters": {
@@ -385,14 +389,21 @@ LOGGING = {
     "handlers": {
         "console": {
             "class": "logging.StreamHandler",
-            "formatter": "plain",
+            "formatter": LOG_FORMAT,
             "filters": ["without_links", "once_per_minute"],
+        },
+        # Written by a thread: whoever reads the log slowly delays no request.
+        "requests": {
+            "class": "approvals.http.log_lines.InBackground",
+            "formatter": LOG_FORMAT,
+            "filters": ["without_links"],
         },
         "lines": {"class": "logging.StreamHandler", "formatter": "bare"},
     },
     "loggers": {
         # One line of JSON for each signed checkpoint; nobody keeps those of a demo.
         "assent.log": {"handlers": LOG_LINES, "level": "INFO", "propagate": False},
+        "assent.requests": {"handlers": ["requests"], "level": "INFO", "propagate": False},
         "django": {"handlers": []},  # with DEBUG, Django's own would print each line once more
         "django.request": {"level": "ERROR"},  # who asks for what is not theirs is told so
     },

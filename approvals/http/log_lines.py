@@ -1,13 +1,27 @@
-"""Log lines: paths that may open an account are redacted, and what is repeated is left out."""
+"""Log lines: JSON for machines; paths that may open an account are redacted, and what is repeated
+is left out."""
 
 from __future__ import annotations
 
+import json
 import logging
 import re
+import sys
+import threading
 import time
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TextIO
+
+from ledger.foundation import log_context
 
 # Whatever follows these is a token that works until it is used.
 LINKS = re.compile(r"(/(?:join|first|slack/link|unsubscribe)/|join:)[^/\s?&\"']+")
+
+
+LOST = {"name": "assent.requests", "levelno": logging.WARNING, "levelname": "WARNING"}
 
 
 class WithoutLinks(logging.Filter):
@@ -17,6 +31,8 @@ class WithoutLinks(logging.Filter):
         message = record.getMessage()
         if LINKS.search(message):
             record.msg, record.args = LINKS.sub(r"\1…", message), ()
+        if facts := getattr(record, "facts", None):
+            facts["path"] = LINKS.sub(r"\1…", facts["path"])
         return True
 
 
@@ -40,3 +56,72 @@ class OncePerMinute(logging.Filter):
             return False
         self._again_at[line] = now + self.QUIET_S
         return True
+
+
+class InBackground(logging.StreamHandler[TextIO]):
+    """Writes in a thread; whoever reads too slowly loses lines, and is told how many."""
+
+    MOST = 10_000  # lines that wait
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._lost = 0
+        self._writer: threading.Thread | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._writer is None:  # not before: a process may fork once it is set up
+            self._writer = threading.Thread(target=self._write, name="request-log", daemon=True)
+            self._writer.start()
+        if self._lines.qsize() >= self.MOST:
+            self._lost += 1
+            return
+        if self._lost:
+            told = f"{self._lost} lines were lost: the log is read too slowly"
+            self._lost = 0
+            self._lines.put(self.format(logging.makeLogRecord({**LOST, "msg": told})))
+        self._lines.put(self.format(record))
+
+    def flush(self) -> None:
+        """Nothing: the thread flushes."""
+
+    def _write(self) -> None:
+        while True:
+            line = self._lines.get()
+            with suppress(OSError, ValueError):  # nobody reads any more
+                self.stream.write(f"{line}\n")
+                self.stream.flush()
+
+
+class JsonLines(logging.Formatter):
+    """One object on a line: when, how grave, which process, what, and what it is about.
+
+    ``{"time": "2026-11-30T10:49:00.123Z", "level": "INFO", "process": "web:4711", "logger": …,
+    "message": …}``, with ``request_id, tenant, principal, transaction, trace_id, job`` where they
+    are known, what the line itself states, and the traceback as ``error``.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._program = _program()
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "time": at.replace("+00:00", "Z"),
+            "level": record.levelname,
+            "process": f"{self._program}:{record.process}",
+            "logger": record.name,
+            "message": record.getMessage(),
+            **log_context.current(),
+            **getattr(record, "facts", {}),
+        }
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)
+
+
+def _program() -> str:
+    """The command of `manage.py`, or ``web``."""
+    name = Path(sys.argv[0]).name if sys.argv else ""
+    return sys.argv[1] if name == "manage.py" and len(sys.argv) > 1 else "web"

@@ -20,7 +20,9 @@ from django.utils.functional import SimpleLazyObject
 from django.views.defaults import server_error
 
 from approvals.models import Membership
+from ledger import principals
 from ledger.api.http import CERTAIN, database_away, problem, problem_of
+from ledger.foundation import log_context
 from ledger.foundation.characters import is_storable
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.models import Tenant
@@ -166,7 +168,11 @@ class TenantsOfUser:
             frozenset[str],
             SimpleLazyObject(lambda: tenants_of(request.user, desk_request.roles)),
         )
-        return self.get_response(request)
+        response = self.get_response(request)
+        user = getattr(request, "_cached_user", None)  # nobody is read for the log alone
+        if user is not None and user.is_authenticated:
+            log_context.note(principal=principals.user(user.pk, ""))
+        return response
 
 
 def roles_of(user: object) -> dict[str, frozenset[str]]:

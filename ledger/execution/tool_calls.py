@@ -26,6 +26,7 @@ from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease, until_renewal
+from ledger.foundation import log_context
 from ledger.foundation.lanes import Lane
 from ledger.states import Reasons
 from ledger.tools import silent_addresses
@@ -153,6 +154,13 @@ class ToolCall:
         return self._given_up_at - time.monotonic()
 
     def _make(self) -> None:
+        row = self.lease.row
+        with log_context.about(
+            transaction=row.pk, tenant=row.tenant, principal=row.proposed_by, trace_id=row.trace_id
+        ):
+            self._make_told()
+
+    def _make_told(self) -> None:
         outcome = _outcome_of(self.lease, self.tool, self.role)
         with self._lock:
             self._outcome = outcome

@@ -15,6 +15,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
@@ -207,7 +208,7 @@ class Lane:
         self, whose: Hashable, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> Job[R]:
         """Begin the work, or put it in line. Raises ``refusal``."""
-        job = Job(whose, partial(work, *args, **kwargs))
+        job = Job(whose, partial(copy_context().run, work, *args, **kwargs))
         with self._lock:
             if self._places.take(whose):
                 try:

@@ -32,7 +32,7 @@ from rq.utils import as_text
 from rq.worker import WorkerStatus
 
 from ledger.errors import NotFound
-from ledger.foundation import doorbell
+from ledger.foundation import doorbell, log_context
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.postgres import Outage
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
@@ -231,6 +231,10 @@ class WarmWorker(SimpleWorker):
         )
 
     def _run(self, ids: Sequence[str], queue: IdQueue, work: Callable[[], None]) -> None:
+        with log_context.about(job=queue.name, id=", ".join(ids)):
+            self._run_told(ids, queue, work)
+
+    def _run_told(self, ids: Sequence[str], queue: IdQueue, work: Callable[[], None]) -> None:
         try:
             work()
         except Exception as failure:

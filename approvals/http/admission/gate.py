@@ -20,11 +20,13 @@ from ledger.agents import callers_of, note_use
 from ledger.api.http import TOKEN_IS_KNOWN, database_away, problem, problem_of, token_in
 from ledger.api.waiting.waiters import Waiter, Waiters, waiters
 from ledger.errors import LimitReached
+from ledger.foundation import log_context
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.foundation.bounded import Bounded
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 from ledger.limits import Holder, Limit, Of
 from ledger.models import AgentToken
+from ledger.principals import agent
 
 # Where files may be in a request: messages over A2A, and work that people give.
 WITH_FILES = ("/a2a/", "/tasks/")
@@ -61,6 +63,8 @@ class Gate:
             away = database_away(failure, scope["path"], is_read=True)
             await _refuse(scope, send, problem_of(away))
             return
+        if holder is not None:
+            log_context.note(tenant=holder.tenant, principal=agent(holder.tenant, holder.slug, ""))
         if scope["type"] == "websocket":
             receive = _small_messages(receive)
         elif holder is not None:

@@ -140,6 +140,7 @@ class Command(BaseCommand):
         """Variables for the processes beyond our own environment."""
         address = f"http://localhost:{ports.web}"
         environment = {
+            "ASSENT_LOG_FORMAT": os.environ.get("ASSENT_LOG_FORMAT", "plain"),
             "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", address),
             "PYTHONUNBUFFERED": "1",
         }
