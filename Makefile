@@ -65,6 +65,11 @@ fix: $(VENV)/dev ## Format, and fix what ruff can fix
 docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_docs
 
+wheel: $(VENV)/dev ## Build dist/assent-*.whl, of what is committed
+	@rm -rf build && mkdir build && git archive HEAD | tar x -C build
+	cd build && ASSENT_SECRET_KEY=build ../$(RUN) manage.py collectstatic --noinput -v 0
+	$(RUN) -m pip wheel -q --no-deps --wheel-dir dist ./build && rm -rf build
+
 messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, and compile them (needs gettext)
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_messages
 

@@ -338,7 +338,8 @@ BLOCKING_SEND_S = float(text("ASSENT_BLOCKING_SEND_S", "600"))
 # Seconds that a remote agent may be out of reach before its tasks are given up.
 REMOTE_LOST_S = float(text("ASSENT_REMOTE_LOST_S", "600"))
 # Where the process of the git buses keeps its copies; they can be thrown away at any moment.
-GIT_BUS_FOLDER = text("ASSENT_GIT_BUS_FOLDER", str(BASE_DIR / ".assent" / "buses"))
+_OWN_FOLDER = text("ASSENT_HOME", str(BASE_DIR / ".assent"))
+GIT_BUS_FOLDER = text("ASSENT_GIT_BUS_FOLDER", f"{_OWN_FOLDER}/buses")
 # Whether a bus may be a folder of this machine, as in the demo.
 GIT_BUS_LOCAL = flag("ASSENT_GIT_BUS_LOCAL")
 # Bytes of one A2A request.

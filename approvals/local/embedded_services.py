@@ -1,8 +1,8 @@
 """PostgreSQL and Valkey (Redis's protocol) of the product's own, for a machine without them.
 
-Used when ``DATABASE_URL`` and ``REDIS_URL`` are not set. Everything lives under ``.assent/`` in the
-project. PostgreSQL keeps its durable defaults; Valkey stores nothing on disk, because what it holds
-can be rebuilt from the tables.
+Used when ``DATABASE_URL`` and ``REDIS_URL`` are not set. Everything lives in ``ASSENT_HOME``, else
+under ``.assent/`` in the project. PostgreSQL keeps its durable defaults; Valkey stores nothing on
+disk, because what it holds can be rebuilt from the tables.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from approvals.local.process_identity import identity, is_alive
 from approvals.processes import environment_of, run_by, withheld_from
 from ledger.foundation.crypto.signing_keys import public_vapid_key
 
-HOME = Path(__file__).resolve().parents[2] / ".assent"
+ROOT = Path(__file__).resolve().parents[2]
+HOME = Path(os.environ.get("ASSENT_HOME") or ROOT / ".assent").absolute()
 OF_SERVERS = (
     "PATH",
     "HOME",
@@ -84,6 +85,11 @@ def use_running_services() -> None:
         return
     for name, value in environment_of(run_by(sys.argv[1:]), services).items():
         os.environ.setdefault(name, value)
+
+
+def shown(path: Path) -> str:
+    """The path from the repository, where people type; in full if it lies elsewhere."""
+    return str(path.relative_to(ROOT) if path.is_relative_to(ROOT) else path)
 
 
 @contextmanager
@@ -159,9 +165,9 @@ def _prepare_database(url: str) -> None:
         if "password authentication failed" not in str(failure):
             raise
         raise EngineMissing(
-            f"The database in .assent/postgres does not take the password in "
-            f".assent/{OWNER}_password. Nothing was changed. Put the file back that belongs to it, "
-            "or set the folder .assent aside."
+            f"The database in {shown(HOME / 'postgres')} does not take the password in "
+            f"{shown(HOME / OWNER)}_password. Nothing was changed. Put the file back that belongs "
+            f"to it, or set the folder {shown(HOME)} aside."
         ) from None
     with session:
         session.execute("SELECT pg_reload_conf()")

@@ -28,6 +28,7 @@ from approvals import processes
 from approvals.desk import Viewer, inbox
 from approvals.http.middleware import roles_of, tenants_of
 from approvals.local import Program, embedded_services, old_folder
+from approvals.local.embedded_services import shown
 from approvals.local.management.commands import up
 from approvals.local.management.commands.up import ROOT, Ports, has_bus, program
 from approvals.models import Notice
@@ -160,8 +161,9 @@ class Command(up.Command):
             f"  The sandbox   {os.environ['ASSENT_SANDBOX_URL']}\n"
             f"  HTTP tool     {os.environ['ASSENT_BILLING_URL']}\n"
             f"{bus}"
-            f"  What happens  tail -f {LOGS.relative_to(ROOT)}/*.log\n"
-            "  Ctrl-C stops everything. The data stays in .assent/ (delete it to start afresh).\n\n"
+            f"  What happens  tail -f {shown(LOGS)}/*.log\n"
+            f"  Ctrl-C stops everything. The data stays in {shown(embedded_services.HOME)}/ "
+            "(delete it to start afresh).\n\n"
             f"    user   password    who\n{logins}\n\n"
             f"  Open {address}/ and sign in as alice.\n"
             f"  {first_step()}\n"
