@@ -231,14 +231,14 @@ STATIC_URL = "/static/"
 STATIC_ROOT = BASE_DIR / "staticfiles"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # After `manage.py collectstatic` the built files are served, before it those of the source tree.
-_IS_BUILT = (STATIC_ROOT / "staticfiles.json").exists()
+_IS_BUILT = "collectstatic" in sys.argv or (STATIC_ROOT / "staticfiles.json").exists()
 WHITENOISE_USE_FINDERS = not _IS_BUILT
 WHITENOISE_AUTOREFRESH = DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
         "BACKEND": (
-            "whitenoise.storage.CompressedManifestStaticFilesStorage"
+            "approvals.http.built_files.BuiltFiles"
             if _IS_BUILT
             else "django.contrib.staticfiles.storage.StaticFilesStorage"
         )
