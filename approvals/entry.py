@@ -57,11 +57,16 @@ def _manage(arguments: Sequence[str]) -> None:
 
 
 def _run(name: str, options: Sequence[str]) -> None:
-    """Become the process of this name."""
-    from approvals.processes import PROCESSES
+    """Become the process of this name, with its own secrets of those that are given.
 
-    commands = {process.name: process.command for process in PROCESSES}
-    if name not in commands:
-        sys.exit(f"There is no process {name}. There are: {', '.join(commands)}.")
+    A number may follow, as in ``worker-2``: service managers tell instances apart by it.
+    """
+    from approvals.processes import PROCESSES, environment_of
+
+    named = {process.name: process for process in PROCESSES}
+    process = named.get(name.partition("-")[0])
+    if process is None:
+        sys.exit(f"There is no process {name}. There are: {', '.join(named)}.")
     os.chdir(HOUSE)
-    os.execv(sys.executable, [sys.executable, *commands[name], *options])
+    command = [sys.executable, *process.command, *options]
+    os.execve(sys.executable, command, environment_of(process, os.environ))
