@@ -371,6 +371,11 @@ SLACK_APP_TOKENS = names("ASSENT_SLACK_APP_TOKEN")
 SLACK_TRANSPORT = text("ASSENT_SLACK_TRANSPORT", "http")
 SLACK_API_URL = text("ASSENT_SLACK_API_URL", "https://slack.com/api/")
 
+# Where the web processes of this host count requests: of the machine's memory, best of all.
+METRICS_FOLDER = text("ASSENT_METRICS_FOLDER")
+if METRICS_FOLDER:
+    os.environ["PROMETHEUS_MULTIPROC_DIR"] = METRICS_FOLDER
+
 LOG_LINES: list[str] = [] if IS_DEMO else ["lines"]
 LOG_FORMAT = text("ASSENT_LOG_FORMAT", "plain" if IS_DEMO or sys.stderr.isatty() else "json")
 if LOG_FORMAT not in {"json", "plain"}:

@@ -6,6 +6,9 @@ import asyncio
 import io
 import json
 import logging
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -139,3 +142,22 @@ def test_who_reads_the_log_too_slowly_loses_lines_and_stops_nothing():
     until(lambda: "the last\n" in stream.getvalue())
     assert "lines were lost" in stream.getvalue()
     assert "line 9" not in stream.getvalue()
+
+
+def test_requests_are_counted_by_their_part_and_not_by_what_strangers_ask_for(settings, tmp_path):
+    """In a process of its own: the client library is told before it is imported."""
+    script = """
+import django; django.setup()
+from approvals.metrics import as_prometheus, requests
+for path in ("/api/v1/tools", "/anything/that/somebody/tries"):
+    requests.count({"method": "BREW", "path": path, "query_string": b""}, 404, 0.02)
+print(as_prometheus({}))
+"""
+    environment = {**os.environ, "ASSENT_METRICS_FOLDER": str(tmp_path)}
+    environment["DJANGO_SETTINGS_MODULE"] = "approvals.settings"
+    told = subprocess.check_output([sys.executable, "-c", script], env=environment, text=True)
+
+    for part in ("rest", "pages"):
+        counted = f'method="other",part="{part}",status="404"'
+        assert f"assent_http_request_seconds_count{{{counted}}} 1.0" in told
+    assert "anything" not in told

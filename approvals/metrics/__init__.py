@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
+from approvals.metrics import requests
 from approvals.metrics.infrastructure import infrastructure
 from approvals.metrics.metric import Metric, Tenants
 from approvals.metrics.subjects import (
@@ -61,11 +62,12 @@ class _MetricsCollector(Collector):
 
 
 def as_prometheus(metrics: dict[str, Metric]) -> str:
-    """Prometheus text format 0.0.4, every metric a gauge.
+    """Prometheus text format 0.0.4: gauges, and what the web processes of this host counted.
 
     The registry is made for this call: the global one would add metrics of this process, and the
     next scrape may reach another process.
     """
     registry = CollectorRegistry()
     registry.register(_MetricsCollector(metrics.values()))
+    requests.add_to(registry)
     return generate_latest(registry).decode()

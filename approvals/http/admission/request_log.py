@@ -12,6 +12,7 @@ from typing import Any
 
 from uuid_utils import uuid7
 
+from approvals.metrics import requests
 from ledger.foundation import log_context
 
 logger = logging.getLogger("assent.requests")
@@ -38,16 +39,19 @@ class RequestLog:
                 message = {**message, "headers": [*message["headers"], (HEADER, request_id)]}
             await send(message)
 
-        with log_context.about(request_id=request_id.decode()) as names:
+        with log_context.about(request_id=request_id.decode()):
             try:
                 await self._inside(scope, receive, answer)
             finally:
-                if scope["type"] == "http" and not scope["path"].startswith(UNTOLD):
-                    _tell(scope, statuses, time.monotonic() - begin, names)
+                if scope["type"] == "http":
+                    # 0: the client was gone, or nothing answered
+                    _tell(scope, statuses[0] if statuses else 0, time.monotonic() - begin)
 
 
-def _tell(scope: Any, statuses: list[int], seconds: float, names: Any) -> None:
-    status = statuses[0] if statuses else 0  # 0: the client was gone, or nothing answered
+def _tell(scope: Any, status: int, seconds: float) -> None:
+    requests.count(scope, status, seconds)
+    if scope["path"].startswith(UNTOLD):
+        return
     told = (scope["method"], scope["path"], status, round(seconds * 1000))
     facts = dict(zip(("method", "path", "status", "milliseconds"), told, strict=True))
     logger.info("%s %s %s in %s ms", *told, extra={"facts": facts})
