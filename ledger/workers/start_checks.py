@@ -96,14 +96,19 @@ def _check_at_first_connection(role: str) -> None:
 
     def check(connection: Any, **_: object) -> None:
         connection_created.disconnect(dispatch_uid="ledger.workers.start_checks")
-        reasons = [*_dangers_of_sessions(connection)]
-        if is_public():
-            reasons += [*_dangers_of_database_role(connection), *_dangers_of_pooler(connection)]
-        if reasons:
+        if reasons := [*dangers_of_database(connection)]:
             _write_refusal(role, *reasons)
             os._exit(EXIT_UNSAFE)  # sys.exit would end only the thread that connected first
 
     connection_created.connect(check, dispatch_uid="ledger.workers.start_checks", weak=False)
+
+
+def dangers_of_database(connection: Any) -> Iterator[tuple[str, str]]:
+    """What is unsafe about the database of this connection, each with the mend."""
+    yield from _dangers_of_sessions(connection)
+    if is_public():
+        yield from _dangers_of_database_role(connection)
+        yield from _dangers_of_pooler(connection)
 
 
 def check_database() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import yaml
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.urls import get_resolver
@@ -12,6 +13,7 @@ from django.urls import get_resolver
 from a2a import states as task_states
 from a2a.errors import Reason
 from a2a.states import TaskState
+from approvals.metrics.alarms import rule_file
 from ledger.api.http import PROBLEM_TYPE
 from ledger.errors import LedgerError
 from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
@@ -30,7 +32,13 @@ def pages() -> dict[str, str]:
         "states.md": states_page(),
         "task-states.md": task_states_page(),
         "errors.md": errors_page(),
+        "assent.rules.yaml": alarms_file(),
     }
+
+
+def alarms_file() -> str:
+    head = "# Generated from approvals/metrics/alarms.py by `make docs`; docs/monitoring.md.\n"
+    return head + yaml.safe_dump(rule_file(), sort_keys=False, allow_unicode=True, width=1000)
 
 
 def states_page() -> str:

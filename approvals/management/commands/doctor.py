@@ -1,0 +1,98 @@
+"""``manage.py doctor``: what is wrong with this installation, and the mend."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.checks import run_checks
+from django.core.management.base import BaseCommand
+from django.db import Error as DatabaseError, connection
+from django.db.migrations.executor import MigrationExecutor
+from django.utils import timezone
+from redis import RedisError
+
+from approvals import metrics
+from approvals.metrics.alarms import ALARMS
+from ledger.foundation import doorbell
+from ledger.workers.start_checks import dangers_of_database
+
+OLDEST_POSTGRES = 15
+CLOCK_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """``mend`` is empty for what is right."""
+
+    what: str
+    mend: str = ""
+
+
+class Command(BaseCommand):
+    help = "Says what is wrong with this installation, and the mend. Changes nothing."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        found = [*_settings(), *_database(), *_redis()]
+        for finding in found:
+            word = f"wrong  {finding.what}\n       {finding.mend}" if finding.mend else ""
+            self.stdout.write(word or f"ok     {finding.what}")
+        wrong = sum(bool(finding.mend) for finding in found)
+        self.stdout.write(f"{wrong} of {len(found)} wrong." if wrong else "Nothing is wrong.")
+        if wrong:
+            sys.exit(1)
+
+
+def _settings() -> Iterator[Finding]:
+    faults = [check for check in run_checks() if check.is_serious()]
+    yield from (Finding(f"settings: {each.msg}", each.hint or "See the text.") for each in faults)
+    if not faults:
+        yield Finding("settings: they pass the checks of a start")
+
+
+def _database() -> Iterator[Finding]:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT clock_timestamp(), current_setting('server_version_num')::int")
+            at, version = cursor.fetchone()
+    except DatabaseError as failure:
+        line = str(failure).strip().partition("\n")[0]
+        yield Finding(f"database: it does not answer: {line}", "Start it, or correct DATABASE_URL.")
+        return
+    if version < OLDEST_POSTGRES * 10_000:
+        yield Finding(f"database: PostgreSQL {version // 10_000}", "It takes 15 or newer.")
+    if abs((at - timezone.now()).total_seconds()) > CLOCK_S:
+        yield Finding(
+            "database: its clock and the one of this machine differ", "Run NTP on both of them."
+        )
+    executor = MigrationExecutor(connection)
+    if left := executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        yield Finding(f"database: {len(left)} migrations have not run", "Run manage.py migrate.")
+    for what, mend in dangers_of_database(connection):
+        yield Finding(f"database: {what}", mend)
+    yield Finding(f"database: PostgreSQL {version // 10_000} answers")
+    if not left:
+        yield from _alarms()
+
+
+def _redis() -> Iterator[Finding]:
+    try:
+        doorbell.redis().ping()
+    except RedisError as failure:
+        yield Finding(
+            f"redis: it does not answer: {failure}",
+            "Start it, or correct REDIS_URL. Until then everything comes about a second later.",
+        )
+    else:
+        yield Finding("redis: it answers")
+
+
+def _alarms() -> Iterator[Finding]:
+    gathered = metrics.gathered()
+    on = [alarm for alarm in ALARMS if alarm.is_on(gathered)]
+    yield from (Finding(f"at work: {alarm.wrong}", f"{alarm.mend}.") for alarm in on)
+    if not on:
+        yield Finding("at work: processes run, nothing is late, the log is signed")

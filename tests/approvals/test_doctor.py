@@ -1,0 +1,86 @@
+"""`manage.py doctor`, and the alarms that it looks at."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+import yaml
+from django.core.management import call_command
+from redis import ConnectionPool
+
+from approvals import metrics
+from approvals.metrics.alarms import ALARMS, Alarm, rule_file
+from approvals.metrics.metric import Metric
+from ledger.foundation import doorbell
+
+pytestmark = pytest.mark.django_db
+
+
+def said() -> tuple[int, str]:
+    out = StringIO()
+    try:
+        call_command("doctor", stdout=out)
+    except SystemExit as end:
+        return int(str(end.code)), out.getvalue()
+    return 0, out.getvalue()
+
+
+def test_it_says_what_is_wrong_and_the_mend():
+    code, text = said()
+
+    assert code == 1
+    assert "ok     database: PostgreSQL" in text
+    assert "wrong  at work: no sweeper runs" in text
+    assert "start one" in text
+
+
+def test_it_goes_on_without_redis(settings):
+    settings.REDIS_POOL = ConnectionPool.from_url("redis://127.0.0.1:1/0")
+    doorbell.redis.cache_clear()
+    try:
+        _code, text = said()
+    finally:
+        doorbell.redis.cache_clear()
+
+    assert "wrong  redis: it does not answer" in text
+    assert "ok     database" in text
+
+
+def test_each_alarm_is_about_a_figure_that_there_is():
+    assert {alarm.metric for alarm in ALARMS} - set(metrics.gathered()) == set()
+    assert len({alarm.name for alarm in ALARMS}) == len(ALARMS)
+
+
+OF_WEB = {"below": 1.0, "labels": {"kind": "web"}}
+
+
+@pytest.mark.parametrize(
+    ("limit", "values", "is_on"),
+    [
+        ({"above": 10.0}, {(): 11.0}, True),
+        ({"above": 10.0}, {(): 10.0}, False),
+        ({"above": 10.0}, {}, False),
+        (OF_WEB, {}, True),
+        (OF_WEB, {(("kind", "bus"),): 1.0}, True),
+        (OF_WEB, {(("kind", "web"),): 1.0}, False),
+        ({"rises_in": "10m"}, {(): 5.0}, False),
+    ],
+)
+def test_an_alarm_is_on(limit, values, is_on):
+    alarm = Alarm("Name", "what", "figure", "mend", **limit)
+
+    assert alarm.is_on({"figure": Metric("figure", "", values)}) is is_on
+
+
+def test_the_file_of_rules_is_what_prometheus_reads():
+    rules = yaml.safe_load(yaml.safe_dump(rule_file()))["groups"][0]["rules"]
+
+    expressions = {rule["alert"]: rule["expr"] for rule in rules}
+    assert len(expressions) == len(rules) == len(ALARMS) + 1
+    assert expressions["AssentWorkerMissing"] == (
+        'absent(assent_processes{kind="worker"}) or assent_processes{kind="worker"} < 1'
+    )
+    assert expressions["AssentMessagesGivenUp"] == (
+        'delta(assent_deliveries{state="given_up"}[10m]) > 0'
+    )
