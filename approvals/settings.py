@@ -12,6 +12,7 @@ import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
 from approvals import __version__, processes
+from approvals.http.logging_settings import logging_settings
 from ledger.foundation import redis_connections
 from ledger.foundation.programs import programs_in
 
@@ -254,10 +255,12 @@ CSRF_COOKIE_HTTPONLY = True
 CSRF_FAILURE_VIEW = "approvals.http.expired_sessions.csrf_failure"
 SECURE_SSL_REDIRECT = _HTTPS and flag("ASSENT_SSL_REDIRECT", default=True)
 SECURE_HSTS_SECONDS = 365 * 24 * 60 * 60 if _HTTPS else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS
+# Not by default: a company could not take it back for a year.
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS and flag("ASSENT_HSTS_SUBDOMAINS")
 BEHIND_PROXY = flag("ASSENT_BEHIND_PROXY")
 if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # subdomains are for the company to say
 SECURE_REFERRER_POLICY = "same-origin"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "approvals.http.error_reports.WithoutSecrets"
 X_FRAME_OPTIONS = "DENY"
@@ -376,42 +379,10 @@ METRICS_FOLDER = text("ASSENT_METRICS_FOLDER")
 if METRICS_FOLDER:
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = METRICS_FOLDER
 
-LOG_LINES: list[str] = [] if IS_DEMO else ["lines"]
+SENDS_TRACES = bool(
+    text("OTEL_EXPORTER_OTLP_ENDPOINT") or text("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+)
 LOG_FORMAT = text("ASSENT_LOG_FORMAT", "plain" if IS_DEMO or sys.stderr.isatty() else "json")
-if LOG_FORMAT not in {"json", "plain"}:
-    raise ImproperlyConfigured(f"ASSENT_LOG_FORMAT must be json or plain, not {LOG_FORMAT!r}.")
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {
-        "plain": {"format": "%(levelname)s %(name)s: %(message)s"},
-        "json": {"()": "approvals.http.log_lines.JsonLines"},
-        "bare": {"format": "%(message)s"},
-    },
-    "filters": {
-        "without_links": {"()": "approvals.http.log_lines.WithoutLinks"},
-        "once_per_minute": {"()": "approvals.http.log_lines.OncePerMinute"},
-    },
-    "handlers": {
-        "console": {
-            "class": "logging.StreamHandler",
-            "formatter": LOG_FORMAT,
-            "filters": ["without_links", "once_per_minute"],
-        },
-        # Written by a thread: whoever reads the log slowly delays no request.
-        "requests": {
-            "class": "approvals.http.log_lines.InBackground",
-            "formatter": LOG_FORMAT,
-            "filters": ["without_links"],
-        },
-        "lines": {"class": "logging.StreamHandler", "formatter": "bare"},
-    },
-    "loggers": {
-        # One line of JSON for each signed checkpoint; nobody keeps those of a demo.
-        "assent.log": {"handlers": LOG_LINES, "level": "INFO", "propagate": False},
-        "assent.requests": {"handlers": ["requests"], "level": "INFO", "propagate": False},
-        "django": {"handlers": []},  # with DEBUG, Django's own would print each line once more
-        "django.request": {"level": "ERROR"},  # who asks for what is not theirs is told so
-    },
-    "root": {"handlers": ["console"], "level": text("ASSENT_LOG_LEVEL", "WARNING")},
-}
+LOGGING = logging_settings(
+    LOG_FORMAT, level=text("ASSENT_LOG_LEVEL", "WARNING"), tells_checkpoints=not IS_DEMO
+)

@@ -14,12 +14,14 @@ class LedgerConfig(AppConfig):
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
         from ledger.foundation import doorbell
+        from ledger.foundation.telemetry import tracing
         from ledger.sign_off import grants, groups
         from ledger.sign_off.rules import sets
         from ledger.tools import checks, mcp_upstreams, pinned_contracts, watched  # noqa: F401
         from ledger.tools.registrations import changes
         from ledger.workers import jobs, register_job, register_step, start_checks  # noqa: F401
 
+        tracing.begin()
         outbox.register(channel.WebhookChannel(), only_if=channel.HAS_WEBHOOK)
         outbox.register(owners.OwnerChannel())
         doorbell.register_bell(doorbell.wake_waiting_agents)

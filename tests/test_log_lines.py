@@ -15,8 +15,8 @@ import pytest
 
 from approvals.http.admission.request_log import RequestLog
 from approvals.http.log_lines import InBackground, JsonLines, WithoutLinks
-from ledger.foundation import log_context
 from ledger.foundation.lanes import Lane
+from ledger.foundation.telemetry import log_context
 from tests.processes import until
 
 logger = logging.getLogger("tests.log_lines")
@@ -148,9 +148,10 @@ def test_requests_are_counted_by_their_part_and_not_by_what_strangers_ask_for(se
     """In a process of its own: the client library is told before it is imported."""
     script = """
 import django; django.setup()
-from approvals.metrics import as_prometheus, requests
+from approvals.metrics import as_prometheus, count_request, count_sign_in
 for path in ("/api/v1/tools", "/anything/that/somebody/tries"):
-    requests.count({"method": "BREW", "path": path, "query_string": b""}, 404, 0.02)
+    count_request({"method": "BREW", "path": path, "query_string": b""}, 404, 0.02)
+count_sign_in("refused")
 print(as_prometheus({}))
 """
     environment = {**os.environ, "ASSENT_METRICS_FOLDER": str(tmp_path)}
@@ -160,4 +161,5 @@ print(as_prometheus({}))
     for part in ("rest", "pages"):
         counted = f'method="other",part="{part}",status="404"'
         assert f"assent_http_request_seconds_count{{{counted}}} 1.0" in told
+    assert 'assent_sign_ins_total{outcome="refused"} 1.0' in told
     assert "anything" not in told

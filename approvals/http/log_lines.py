@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TextIO
 
-from ledger.foundation import log_context
+from ledger.foundation.telemetry import log_context
 
 # Whatever follows these is a token that works until it is used.
 LINKS = re.compile(r"(/(?:join|first|slack/link|unsubscribe)/|join:)[^/\s?&\"']+")
@@ -24,15 +24,19 @@ LINKS = re.compile(r"(/(?:join|first|slack/link|unsubscribe)/|join:)[^/\s?&\"']+
 LOST = {"name": "assent.requests", "levelno": logging.WARNING, "levelname": "WARNING"}
 
 
+def without_links(text: str) -> str:
+    return LINKS.sub(r"\1…", text)
+
+
 class WithoutLinks(logging.Filter):
     """Hides the tokens of one-time links."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
         if LINKS.search(message):
-            record.msg, record.args = LINKS.sub(r"\1…", message), ()
+            record.msg, record.args = without_links(message), ()
         if facts := getattr(record, "facts", None):
-            facts["path"] = LINKS.sub(r"\1…", facts["path"])
+            facts["path"] = without_links(facts["path"])
         return True
 
 

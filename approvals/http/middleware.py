@@ -22,9 +22,9 @@ from django.views.defaults import server_error
 from approvals.models import Membership
 from ledger import principals
 from ledger.api.http import CERTAIN, database_away, problem, problem_of
-from ledger.foundation import log_context
 from ledger.foundation.characters import is_storable
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.foundation.telemetry import log_context
 from ledger.models import Tenant
 
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/a2a/", "/log/")

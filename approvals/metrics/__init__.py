@@ -12,9 +12,11 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from approvals.metrics import requests
+from approvals.metrics.alarms import ALARMS, rule_file
+from approvals.metrics.dashboard import dashboard
 from approvals.metrics.infrastructure import infrastructure
 from approvals.metrics.metric import Metric, Tenants
+from approvals.metrics.requests import count_request, count_sign_in, method_of, part_of
 from approvals.metrics.subjects import (
     buses,
     calls,
@@ -25,8 +27,23 @@ from approvals.metrics.subjects import (
     tasks,
     transactions,
 )
+from ledger.foundation.telemetry import counters
 
-__all__ = ["Metric", "Tenants", "as_prometheus", "gathered", "infrastructure", "retention"]
+__all__ = [
+    "ALARMS",
+    "Metric",
+    "Tenants",
+    "as_prometheus",
+    "count_request",
+    "count_sign_in",
+    "dashboard",
+    "gathered",
+    "infrastructure",
+    "method_of",
+    "part_of",
+    "retention",
+    "rule_file",
+]
 
 # The functions whose metrics are shown and exported.
 SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
@@ -69,5 +86,5 @@ def as_prometheus(metrics: dict[str, Metric]) -> str:
     """
     registry = CollectorRegistry()
     registry.register(_MetricsCollector(metrics.values()))
-    requests.add_to(registry)
+    counters.add_to(registry)
     return generate_latest(registry).decode()

@@ -1,4 +1,4 @@
-"""What is worth an alarm: for Prometheus as a file of rules, and for ``manage.py doctor``."""
+"""Figures worth an alarm: for Prometheus as a file of rules, and for ``manage.py doctor``."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from approvals.metrics.metric import Metric
+from approvals.metrics.requests import REQUESTS
 
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """A metric that is above its limit, below it, or rises in a time such as ``10m``.
 
-    ``minutes`` is how long it has to be so; ``doctor`` does not wait.
+    ``minutes`` is how long it has to be so; ``doctor`` does not wait. ``promql`` is for what takes
+    more to say; ``doctor``, which looks once, leaves it to Prometheus.
     """
 
     name: str
@@ -25,10 +27,13 @@ class Alarm:
     minutes: int = 0
     labels: Mapping[str, str] = field(default_factory=dict)
     is_grave: bool = True
+    promql: str = ""
 
     @property
     def expression(self) -> str:
         """In PromQL. What is missing altogether has no sample."""
+        if self.promql:
+            return self.promql
         chosen = ",".join(f'{name}="{value}"' for name, value in self.labels.items())
         series = f"{self.metric}{{{chosen}}}" if chosen else self.metric
         if self.rises_in:
@@ -39,7 +44,7 @@ class Alarm:
 
     def is_on(self, metrics: Mapping[str, Metric]) -> bool:
         """Of what rises this says nothing: it takes two looks."""
-        if self.rises_in:
+        if self.rises_in or self.promql:
             return False
         values = metrics[self.metric].values if self.metric in metrics else {}
         wanted = self.labels.items()
@@ -60,6 +65,9 @@ def _missing(kind: str) -> Alarm:
         labels={"kind": kind},
     )
 
+
+ANSWERED = f"sum(rate({REQUESTS}_count[5m]))"
+FAILED = ANSWERED.replace("[", '{status=~"5.."}[')
 
 ALARMS = (
     Alarm(
@@ -164,6 +172,30 @@ ALARMS = (
         "run `manage.py verify_ledger`",
         rises_in="1h",
         labels={"state": "held"},
+    ),
+    Alarm(
+        "AssentServerErrors",
+        "one request of a hundred fails",
+        REQUESTS,
+        "look for ERROR in the log of the web processes, by request_id",
+        minutes=5,
+        promql=f"{FAILED} / {ANSWERED} > 0.01",
+    ),
+    Alarm(
+        "AssentSignInsBlocked",
+        "somebody tries passwords",
+        "assent_sign_ins",
+        "Settings → People says whose account; the log of requests has the addresses",
+        is_grave=False,
+        promql='increase(assent_sign_ins_total{outcome="blocked"}[10m]) > 20',
+    ),
+    Alarm(
+        "AssentDatabaseSessionsFull",
+        "nearly every session of the database is taken",
+        "assent_database_sessions",
+        "see docs/scaling.md: fewer processes, or more sessions",
+        minutes=5,
+        promql="sum(assent_database_sessions) / max(assent_database_sessions_allowed) > 0.9",
     ),
 )
 

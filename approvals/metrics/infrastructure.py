@@ -7,6 +7,7 @@ from datetime import datetime
 
 import django_rq
 from django.conf import settings
+from django.db import connection
 from django.db.models import Count, Min, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from redis import RedisError
@@ -23,6 +24,7 @@ from approvals.metrics.metric import (
 from ledger import workers
 from ledger.api.waiting import waiters
 from ledger.foundation import liveness
+from ledger.foundation.postgres import sessions_allowed
 from ledger.models import (
     Delivery,
     DeliveryState,
@@ -31,6 +33,13 @@ from ledger.models import (
 )
 from ledger.proof.log import checkpoints
 from ledger.states import State
+
+# What is not ours has other names, or none.
+SESSIONS = """
+    SELECT CASE WHEN application_name LIKE 'assent %' THEN substr(application_name, 8)
+        ELSE 'other' END, count(*)
+    FROM pg_stat_activity WHERE datname = current_database() GROUP BY 1 ORDER BY 1
+"""
 
 
 def infrastructure(tenants: Tenants) -> Iterator[Metric]:
@@ -68,6 +77,7 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
     yield labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())
     yield labelled("assent_processes", "Processes that live.", "kind", _processes())
     yield from _waiters()
+    yield from _sessions()
 
 
 def _oldest_work() -> Iterator[tuple[str, datetime | None]]:
@@ -97,6 +107,16 @@ def _waiters() -> Iterator[Metric]:
     if counts is not None:
         by_kind = [(kind.value, number) for kind, number in counts.items()]
         yield labelled("assent_waiters", "Who waits at the web processes.", "kind", by_kind)
+
+
+def _sessions() -> Iterator[Metric]:
+    with connection.cursor() as cursor:
+        cursor.execute(SESSIONS)
+        counts = cursor.fetchall()
+    yield labelled("assent_database_sessions", "Sessions of the database.", "process", counts)
+    yield single(
+        "assent_database_sessions_allowed", "As many may be open.", sessions_allowed(connection)
+    )
 
 
 def _due_by_channel(waiting: QuerySet[Delivery]) -> QuerySet[Delivery, tuple[str, int, datetime]]:

@@ -26,8 +26,9 @@ from ledger.contracts.results import clean
 from ledger.errors import InvalidArguments
 from ledger.execution import crash_points
 from ledger.execution.leases import Lease, until_renewal
-from ledger.foundation import log_context
 from ledger.foundation.lanes import Lane
+from ledger.foundation.telemetry import log_context, tracing
+from ledger.foundation.telemetry.counters import Timed
 from ledger.states import Reasons
 from ledger.tools import silent_addresses
 from ledger.tools.silent_addresses import is_silence
@@ -80,11 +81,19 @@ class Accepted:
 
 
 Outcome = Done | Unknown | Nothing | NotCalled | Accepted
+_WORDS: dict[type[Outcome], str] = {
+    Done: "done",
+    Unknown: "unknown",
+    Nothing: "nothing",
+    NotCalled: "not_called",
+    Accepted: "accepted",
+}
 OnLateResult = Callable[[Lease, Outcome], None]
 
 # A thread for each call that is at work, whoever waits for it.
 threads = Lane("tool-calls", math.inf, daemon=True)
 QUICK_S = 0.05  # an answer within it costs no session
+_calls = Timed("assent_call_seconds", "Calls of tools.", "tool", "role", "outcome")
 LEASE_RAN_OUT = "The worker stood still until its lease had run out; it did not call the tool."
 
 
@@ -141,7 +150,8 @@ class ToolCall:
     ) -> None:
         self.lease, self.tool, self.role = lease, tool, role
         self._on_return, self._on_late_result = on_return, on_late_result
-        self._given_up_at = time.monotonic() + tool.contract.call_timeout.total_seconds()
+        self._begun_at = time.monotonic()
+        self._given_up_at = self._begun_at + tool.contract.call_timeout.total_seconds()
         self._lock = threading.Lock()
         self._outcome: Outcome | None = None
         self._is_abandoned = False
@@ -161,7 +171,7 @@ class ToolCall:
             self._make_told()
 
     def _make_told(self) -> None:
-        outcome = _outcome_of(self.lease, self.tool, self.role)
+        outcome = self._traced_outcome()
         with self._lock:
             self._outcome = outcome
             is_late = self._is_abandoned
@@ -170,6 +180,23 @@ class ToolCall:
         else:
             self._on_return(self)
 
+    def _traced_outcome(self) -> Outcome:
+        """It is within the trace in which the agent proposed it."""
+        row = self.lease.row
+        attributes = {
+            "assent.transaction": row.pk,
+            "assent.tenant": row.tenant,
+            "assent.tool": row.tool,
+            "assent.attempt": row.attempts,
+        }
+        name = f"{self.role} {row.tool}"
+        with tracing.span(name, attributes, within=row.traceparent) as span:
+            outcome = _outcome_of(self.lease, self.tool, self.role)
+            span.set_attribute("assent.outcome", _word_for(outcome))
+            if isinstance(outcome, Unknown):
+                tracing.failed(span)
+        return outcome
+
     def end(self) -> Outcome:
         """The outcome; without one yet, the call is given up."""
         why = f"No answer within {self.tool.contract.call_timeout}."
@@ -177,6 +204,8 @@ class ToolCall:
             self._is_abandoned = self._outcome is None
             outcome = self._outcome or Unknown(why, is_silence=True)
         self._note(outcome)
+        seconds = time.monotonic() - self._begun_at
+        _calls.took(seconds, self.tool.name, str(self.role), _word_for(outcome))
         return outcome
 
     def _note(self, outcome: Outcome) -> None:
@@ -225,6 +254,11 @@ def _outcome_of(lease: Lease, tool: Tool[Any, Any], role: Role) -> Outcome:
         return _unknown(lease, role, failure)
     crash_points.reach(f"after {role}")
     return Done(value)
+
+
+def _word_for(outcome: Outcome) -> str:
+    """``done``, ``unknown``, ``nothing``, ``not_called`` or ``accepted``."""
+    return _WORDS[type(outcome)]
 
 
 def _can_be_asked_for(tool: Tool[Any, Any], role: Role) -> bool:

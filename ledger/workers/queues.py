@@ -32,10 +32,11 @@ from rq.utils import as_text
 from rq.worker import WorkerStatus
 
 from ledger.errors import NotFound
-from ledger.foundation import doorbell, log_context
+from ledger.foundation import doorbell
 from ledger.foundation.backoff import Backoff
 from ledger.foundation.postgres import Outage
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.foundation.telemetry import log_context
 from ledger.workers import calls
 from ledger.workers.calls import Calls
 

@@ -104,7 +104,7 @@ def _check_at_first_connection(role: str) -> None:
 
 
 def dangers_of_database(connection: Any) -> Iterator[tuple[str, str]]:
-    """What is unsafe about the database of this connection, each with the mend."""
+    """Dangers of the database of this connection, each with the mend."""
     yield from _dangers_of_sessions(connection)
     if is_public():
         yield from _dangers_of_database_role(connection)

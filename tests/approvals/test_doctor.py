@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
+from collections.abc import Iterable
 from io import StringIO
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,7 +15,8 @@ from django.core.management import call_command
 from redis import ConnectionPool
 
 from approvals import metrics
-from approvals.metrics.alarms import ALARMS, Alarm, rule_file
+from approvals.metrics import ALARMS, rule_file
+from approvals.metrics.alarms import Alarm
 from approvals.metrics.metric import Metric
 from ledger.foundation import doorbell
 
@@ -47,9 +53,53 @@ def test_it_goes_on_without_redis(settings):
     assert "ok     database" in text
 
 
+COUNTED = {"assent_http_request_seconds", "assent_sign_ins", "assent_call_seconds"}
+
+
+def figures_in(texts: Iterable[str]) -> set[str]:
+    """The metrics that expressions of PromQL are about."""
+    names = set(re.findall(r"assent_[a-z_]+", " ".join(texts)))
+    return {re.sub(r"_(total|count|bucket)$", "", name) for name in names}
+
+
 def test_each_alarm_is_about_a_figure_that_there_is():
-    assert {alarm.metric for alarm in ALARMS} - set(metrics.gathered()) == set()
+    there_are = COUNTED | set(metrics.gathered())
+
+    assert {alarm.metric for alarm in ALARMS} <= there_are
+    assert figures_in(alarm.expression for alarm in ALARMS) <= there_are
     assert len({alarm.name for alarm in ALARMS}) == len(ALARMS)
+
+
+def test_each_panel_of_the_dashboard_is_about_a_figure_that_there_is():
+    panels = [panel for panel in metrics.dashboard()["panels"] if panel["type"] != "row"]
+    expressions = [target["expr"] for panel in panels for target in panel["targets"]]
+
+    assert figures_in(expressions) <= COUNTED | set(metrics.gathered())
+    assert len(expressions) == len(panels)
+
+
+def test_panels_of_the_dashboard_do_not_overlap():
+    places = [panel["gridPos"] for panel in metrics.dashboard()["panels"]]
+    cells = [
+        (place["x"] + x, place["y"] + y)
+        for place in places
+        for x in range(place["w"])
+        for y in range(place["h"])
+    ]
+
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (Debian: prometheus)")
+def test_prometheus_reads_the_rules_and_raises_the_alarms_that_they_promise():
+    checked = subprocess.run(
+        ["promtool", "test", "rules", str(Path(__file__).parent / "alarms.test.yaml")],
+        capture_output=True,
+        text=True,
+    )
+
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 OF_WEB = {"below": 1.0, "labels": {"kind": "web"}}

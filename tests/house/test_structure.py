@@ -15,6 +15,7 @@ MOST_OF_MODULES = 0.4
 # Shelves: modules that have nothing to do with each other. A common door would hide nothing.
 SHELVES = {
     "ledger.foundation": "lanes, back-off, the doorbell, characters: each a small library",
+    "ledger.foundation.telemetry": "names on log lines, counters, traces: one each",
     "ledger.foundation.crypto": "encryption, Merkle trees, signed notes, keys: one format each",
 }
 

@@ -20,10 +20,10 @@ from ledger.agents import callers_of, note_use
 from ledger.api.http import TOKEN_IS_KNOWN, database_away, problem, problem_of, token_in
 from ledger.api.waiting.waiters import Waiter, Waiters, waiters
 from ledger.errors import LimitReached
-from ledger.foundation import log_context
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.foundation.bounded import Bounded
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
+from ledger.foundation.telemetry import log_context
 from ledger.limits import Holder, Limit, Of
 from ledger.models import AgentToken
 from ledger.principals import agent

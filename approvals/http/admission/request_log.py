@@ -1,6 +1,6 @@
 """Each request has an id, in its answer and on every line of the log that it causes, and one line.
 
-A client may choose the id, to find its requests here.
+A client may choose the id, to find its requests here. It is one span of a trace, too.
 """
 
 from __future__ import annotations
@@ -8,12 +8,16 @@ from __future__ import annotations
 import logging
 import re
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+from opentelemetry.trace import SpanKind
 from uuid_utils import uuid7
 
-from approvals.metrics import requests
-from ledger.foundation import log_context
+from approvals import metrics
+from approvals.http.log_lines import without_links
+from ledger.foundation.telemetry import log_context, tracing
 
 logger = logging.getLogger("assent.requests")
 
@@ -21,6 +25,7 @@ HEADER = b"request-id"
 CHOSEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # Asked for too often, and by pages, to be worth a line.
 UNTOLD = ("/static/",)
+NO_ANSWER = 0  # the client was gone, or nothing answered
 
 
 class RequestLog:
@@ -31,7 +36,7 @@ class RequestLog:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request_id = _chosen_id(scope) or uuid7().hex.encode()
-        begin, statuses = time.monotonic(), []
+        statuses: list[int] = []
 
         async def answer(message: Any) -> None:
             if message["type"] == "http.response.start":
@@ -40,16 +45,38 @@ class RequestLog:
             await send(message)
 
         with log_context.about(request_id=request_id.decode()):
-            try:
+            if scope["type"] == "http":
+                with _told(scope, request_id.decode(), statuses):
+                    await self._inside(scope, receive, answer)
+            else:
                 await self._inside(scope, receive, answer)
-            finally:
-                if scope["type"] == "http":
-                    # 0: the client was gone, or nothing answered
-                    _tell(scope, statuses[0] if statuses else 0, time.monotonic() - begin)
+
+
+@contextmanager
+def _told(scope: Any, request_id: str, statuses: list[int]) -> Iterator[None]:
+    """A span and a line of what happens in this block, with the first of the statuses."""
+    begin = time.monotonic()
+    attributes = {
+        "http.request.method": metrics.method_of(scope),
+        "url.path": without_links(scope["path"]),
+        "assent.request_id": request_id,
+    }
+    name = f"{metrics.method_of(scope)} {metrics.part_of(scope)}"
+    within = _header(scope, b"traceparent").decode("latin-1")
+    with tracing.span(name, attributes, within=within, kind=SpanKind.SERVER) as span:
+        log_context.note(trace_id=tracing.trace_id())
+        try:
+            yield
+        finally:
+            status = statuses[0] if statuses else NO_ANSWER
+            span.set_attribute("http.response.status_code", status)
+            if status >= 500:
+                tracing.failed(span)
+            _tell(scope, status, time.monotonic() - begin)
 
 
 def _tell(scope: Any, status: int, seconds: float) -> None:
-    requests.count(scope, status, seconds)
+    metrics.count_request(scope, status, seconds)
     if scope["path"].startswith(UNTOLD):
         return
     told = (scope["method"], scope["path"], status, round(seconds * 1000))
@@ -58,5 +85,11 @@ def _tell(scope: Any, status: int, seconds: float) -> None:
 
 
 def _chosen_id(scope: Any) -> bytes | None:
-    chosen = [value for name, value in scope["headers"] if name == HEADER]
-    return chosen[0] if len(chosen) == 1 and CHOSEN.fullmatch(chosen[0]) else None
+    chosen = _header(scope, HEADER)
+    return chosen if CHOSEN.fullmatch(chosen) else None
+
+
+def _header(scope: Any, wanted: bytes) -> bytes:
+    """Its value; empty if there is none, or several."""
+    values = [value for name, value in scope["headers"] if name == wanted]
+    return values[0] if len(values) == 1 else b""

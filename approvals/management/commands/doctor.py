@@ -15,7 +15,6 @@ from django.utils import timezone
 from redis import RedisError
 
 from approvals import metrics
-from approvals.metrics.alarms import ALARMS
 from ledger.foundation import doorbell
 from ledger.workers.start_checks import dangers_of_database
 
@@ -36,12 +35,12 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = [*_settings(), *_database(), *_redis()]
-        for finding in found:
+        findings = [*_settings(), *_database(), *_redis()]
+        for finding in findings:
             word = f"wrong  {finding.what}\n       {finding.mend}" if finding.mend else ""
             self.stdout.write(word or f"ok     {finding.what}")
-        wrong = sum(bool(finding.mend) for finding in found)
-        self.stdout.write(f"{wrong} of {len(found)} wrong." if wrong else "Nothing is wrong.")
+        wrong = sum(bool(finding.mend) for finding in findings)
+        self.stdout.write(f"{wrong} of {len(findings)} wrong." if wrong else "Nothing is wrong.")
         if wrong:
             sys.exit(1)
 
@@ -92,7 +91,7 @@ def _redis() -> Iterator[Finding]:
 
 def _alarms() -> Iterator[Finding]:
     gathered = metrics.gathered()
-    on = [alarm for alarm in ALARMS if alarm.is_on(gathered)]
+    on = [alarm for alarm in metrics.ALARMS if alarm.is_on(gathered)]
     yield from (Finding(f"at work: {alarm.wrong}", f"{alarm.mend}.") for alarm in on)
     if not on:
         yield Finding("at work: processes run, nothing is late, the log is signed")

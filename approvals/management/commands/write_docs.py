@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from django.urls import get_resolver
 from a2a import states as task_states
 from a2a.errors import Reason
 from a2a.states import TaskState
-from approvals.metrics.alarms import rule_file
+from approvals.metrics import dashboard, rule_file
 from ledger.api.http import PROBLEM_TYPE
 from ledger.errors import LedgerError
 from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
@@ -33,6 +34,7 @@ def pages() -> dict[str, str]:
         "task-states.md": task_states_page(),
         "errors.md": errors_page(),
         "assent.rules.yaml": alarms_file(),
+        "assent.dashboard.json": json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n",
     }
 
 

@@ -17,6 +17,7 @@ from django.urls import reverse
 from django.utils.crypto import constant_time_compare
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 
+from approvals import metrics
 from approvals.people import principal_of, record_change
 from approvals.people.sign_in import second_steps
 from ledger import limits
@@ -40,6 +41,7 @@ def enter(request: HttpRequest, person: User, next_page: str = "") -> HttpRespon
     """Open a session for the person, who has proven everything, and go to the page they wanted."""
     request.session.pop(PENDING, None)
     login(request, person, backend=BACKEND)
+    metrics.count_sign_in("signed_in")
     request.session[CONFIRMED] = time.time()
     return redirect(safe(request, next_page))
 

@@ -18,6 +18,7 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from approvals import metrics
 from approvals.models import LinkPurpose, SignInLink
 from approvals.people import (
     accounts,
@@ -151,6 +152,7 @@ def _joined(request: HttpRequest, token: str, claims: company_sign_in.Claims) ->
 def _company_refused(request: HttpRequest, refusal: CompanyRefused) -> HttpResponse:
     """The log says why; the person reads what to do."""
     logger.warning("Sign-in with the company refused: %s", refusal)
+    metrics.count_sign_in("refused")
     text = _(
         "The sign-in with %(company)s did not work. Sign in with your password or a passkey and "
         "connect it in your account, or ask an operator."

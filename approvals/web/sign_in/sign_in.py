@@ -21,6 +21,7 @@ from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from approvals import metrics
 from approvals.people import company_sign_in
 from approvals.people.sign_in import (
     begin_using_passkey,
@@ -109,6 +110,7 @@ class SignIn(LoginView):
 
     def form_invalid(self, form: Any) -> HttpResponse:
         response = super().form_invalid(form)
+        metrics.count_sign_in("blocked" if form.retry_after_s else "refused")
         if form.retry_after_s:
             response.status_code = 429
             response["Retry-After"] = str(form.retry_after_s)
@@ -145,12 +147,14 @@ def code(request: HttpRequest) -> HttpResponse:
         if authentication.check_code(request, person, request.POST.get("code", "")):
             return authentication.enter(request, person, next_page)
     except LimitReached as refusal:
+        metrics.count_sign_in("blocked")
         context["problem"] = _("Too many codes were wrong. Wait %(seconds)s seconds.") % {
             "seconds": refusal.retry_after_s
         }
         answer = render(request, "registration/code.html", context, status=429)
         answer["Retry-After"] = str(refusal.retry_after_s)
         return answer
+    metrics.count_sign_in("refused")
     context["problem"] = _("This code is wrong, or was used already.")
     return render(request, "registration/code.html", context)
 
@@ -186,6 +190,7 @@ def passkey(request: HttpRequest) -> HttpResponse:
 
 
 def _refused(problem: str, status: int, retry_after_s: int = 0) -> HttpResponse:
+    metrics.count_sign_in("blocked" if retry_after_s else "refused")
     answer = JsonResponse({"problem": problem}, status=status)
     if retry_after_s:
         answer["Retry-After"] = str(retry_after_s)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from ledger.foundation.postgres.budget import (
     COURIER_SESSIONS,
     WORKER_SESSIONS,
+    sessions_allowed,
     too_many_sessions,
 )
 from ledger.foundation.postgres.inserts import (
@@ -65,6 +66,7 @@ __all__ = [
     "of_each",
     "on_one_line",
     "row_of",
+    "sessions_allowed",
     "shares_sessions",
     "too_many_sessions",
     "unlocked",

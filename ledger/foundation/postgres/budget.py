@@ -42,7 +42,7 @@ def _of(kind: str, processes: int, sessions: int) -> dict[str, int]:
     return {f"{processes} {kind} x {sessions}": processes * sessions}
 
 
-def allowed(connection: Any) -> int:
+def sessions_allowed(connection: Any) -> int:
     """The number in the settings, else the one PostgreSQL gives this role in this database."""
     if settings.DATABASE_SESSIONS:
         return int(settings.DATABASE_SESSIONS)
@@ -53,7 +53,7 @@ def allowed(connection: Any) -> int:
 
 def too_many_sessions(connection: Any) -> str | None:
     """The problem, in words, if more may be opened than there are; else ``None``."""
-    by_kind, limit = needed(), allowed(connection)
+    by_kind, limit = needed(), sessions_allowed(connection)
     total = sum(by_kind.values())
     if total <= limit:
         return None

@@ -16,6 +16,7 @@ import httpx
 from ledger.contracts import Context, NothingHappenedYet
 from ledger.foundation import http_out
 from ledger.foundation.http_out import Credentials, CredentialUnusable
+from ledger.foundation.telemetry import tracing
 from ledger.tools.http import answers, signing
 from ledger.tools.http.answers import Answer, Meaning
 
@@ -108,7 +109,7 @@ def response_to(
     """Send it, signed and with what the service wants to see. Raises ``NOTHING_WAS_SENT``, and
     ``httpx.HTTPError`` and ``TimeoutError``."""
     shown = service.showing(service.address)
-    request.headers.update(shown.headers)
+    request.headers.update({**tracing.headers(), **shown.headers})
     if service.secrets is None:
         signing.sign(request)
     else:

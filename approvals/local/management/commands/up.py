@@ -141,6 +141,7 @@ class Command(BaseCommand):
         address = f"http://localhost:{ports.web}"
         environment = {
             "ASSENT_LOG_FORMAT": os.environ.get("ASSENT_LOG_FORMAT", "plain"),
+            "ASSENT_METRICS_FOLDER": os.environ.get("ASSENT_METRICS_FOLDER") or _empty_folder(),
             "ASSENT_PUBLIC_URL": os.environ.get("ASSENT_PUBLIC_URL", address),
             "PYTHONUNBUFFERED": "1",
         }
@@ -211,6 +212,14 @@ def _program(
 def program(name: str, command: Sequence[str], environment: dict[str, str]) -> Program:
     """A command line for our own Python, run in the project's folder."""
     return Program(name, [sys.executable, *command], environment, ROOT)
+
+
+def _empty_folder() -> str:
+    """For the counts of these processes; of earlier ones there are none."""
+    folder = embedded_services.HOME / "metrics"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return str(folder)
 
 
 def _leave(number: int, _: object) -> None:

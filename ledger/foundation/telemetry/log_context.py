@@ -1,4 +1,4 @@
-"""What a log line is about: names of the request or job during which it is written."""
+"""The names that log lines of one request or job have."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""For whoever watches the processes: names on log lines, counters, traces."""
