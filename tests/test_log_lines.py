@@ -148,7 +148,8 @@ def test_requests_are_counted_by_their_part_and_not_by_what_strangers_ask_for(se
     """In a process of its own: the client library is told before it is imported."""
     script = """
 import django; django.setup()
-from approvals.metrics import as_prometheus, count_request, count_sign_in
+from approvals.http.admission.request_log import count_request
+from approvals.metrics import as_prometheus, count_sign_in
 for path in ("/api/v1/tools", "/anything/that/somebody/tries"):
     count_request({"method": "BREW", "path": path, "query_string": b""}, 404, 0.02)
 count_sign_in("refused")

@@ -16,7 +16,6 @@ from approvals.metrics.alarms import ALARMS, rule_file
 from approvals.metrics.dashboard import dashboard
 from approvals.metrics.infrastructure import infrastructure
 from approvals.metrics.metric import Metric, Tenants
-from approvals.metrics.requests import count_request, count_sign_in, method_of, part_of
 from approvals.metrics.subjects import (
     buses,
     calls,
@@ -28,23 +27,22 @@ from approvals.metrics.subjects import (
     transactions,
 )
 from ledger.foundation.telemetry import counters
+from ledger.foundation.telemetry.counters import Counted
 
 __all__ = [
     "ALARMS",
     "Metric",
     "Tenants",
     "as_prometheus",
-    "count_request",
     "count_sign_in",
     "dashboard",
     "gathered",
     "infrastructure",
-    "method_of",
-    "part_of",
     "retention",
     "rule_file",
 ]
 
+_sign_ins = Counted("assent_sign_ins", "Attempts to sign in.", "outcome")
 # The functions whose metrics are shown and exported.
 SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     transactions,
@@ -57,6 +55,11 @@ SOURCES: tuple[Callable[[Tenants], Iterator[Metric]], ...] = (
     limits,
     infrastructure,
 )
+
+
+def count_sign_in(outcome: str) -> None:
+    """``signed_in``, ``refused`` for a wrong proof, or ``blocked`` before it was looked at."""
+    _sign_ins.count(outcome)
 
 
 def gathered(tenants: Tenants = None) -> dict[str, Metric]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from approvals.http.admission.request_log import REQUESTS
 from approvals.metrics.metric import Metric
-from approvals.metrics.requests import REQUESTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from approvals.metrics.requests import REQUESTS
+from approvals.http.admission.request_log import REQUESTS
 
 PER_ROW, WIDTH, HEIGHT = 3, 8, 7  # a row of Grafana's grid is 24 wide
 RATE = f"rate({REQUESTS}_count[5m])"

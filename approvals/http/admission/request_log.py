@@ -15,9 +15,9 @@ from typing import Any
 from opentelemetry.trace import SpanKind
 from uuid_utils import uuid7
 
-from approvals import metrics
 from approvals.http.log_lines import without_links
 from ledger.foundation.telemetry import log_context, tracing
+from ledger.foundation.telemetry.counters import Timed
 
 logger = logging.getLogger("assent.requests")
 
@@ -26,6 +26,17 @@ CHOSEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # Asked for too often, and by pages, to be worth a line.
 UNTOLD = ("/static/",)
 NO_ANSWER = 0  # the client was gone, or nothing answered
+PARTS = (
+    *(("/api/", "rest"), ("/a2a", "a2a"), ("/mcp", "mcp"), ("/humanlayer/", "humanlayer")),
+    *(("/slack/", "slack"), ("/static/", "static"), ("/log/", "log"), ("/sign-in/", "sign_in")),
+)
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+REQUESTS = "assent_http_request_seconds"
+_requests = Timed(
+    REQUESTS,
+    "Requests over HTTP, from their first byte to the end of the answer.",
+    *("part", "method", "status"),
+)
 
 
 class RequestLog:
@@ -57,11 +68,11 @@ def _told(scope: Any, request_id: str, statuses: list[int]) -> Iterator[None]:
     """A span and a line of what happens in this block, with the first of the statuses."""
     begin = time.monotonic()
     attributes = {
-        "http.request.method": metrics.method_of(scope),
+        "http.request.method": _method_of(scope),
         "url.path": without_links(scope["path"]),
         "assent.request_id": request_id,
     }
-    name = f"{metrics.method_of(scope)} {metrics.part_of(scope)}"
+    name = f"{_method_of(scope)} {_part_of(scope)}"
     within = _header(scope, b"traceparent").decode("latin-1")
     with tracing.span(name, attributes, within=within, kind=SpanKind.SERVER) as span:
         log_context.note(trace_id=tracing.trace_id())
@@ -76,12 +87,29 @@ def _told(scope: Any, request_id: str, statuses: list[int]) -> Iterator[None]:
 
 
 def _tell(scope: Any, status: int, seconds: float) -> None:
-    metrics.count_request(scope, status, seconds)
+    count_request(scope, status, seconds)
     if scope["path"].startswith(UNTOLD):
         return
     told = (scope["method"], scope["path"], status, round(seconds * 1000))
     facts = dict(zip(("method", "path", "status", "milliseconds"), told, strict=True))
     logger.info("%s %s %s in %s ms", *told, extra={"facts": facts})
+
+
+def count_request(scope: Any, status: int, seconds: float) -> None:
+    """Few values of each label, whatever strangers ask for."""
+    _requests.took(seconds, _part_of(scope), _method_of(scope), str(status))
+
+
+def _part_of(scope: Any) -> str:
+    if b"wait=" in scope.get("query_string", b""):
+        return "long_polls"
+    path = scope["path"]
+    return next((name for begin, name in PARTS if path.startswith(begin)), "pages")
+
+
+def _method_of(scope: Any) -> str:
+    method: str = scope["method"]
+    return method if method in METHODS else "other"
 
 
 def _chosen_id(scope: Any) -> bytes | None:
