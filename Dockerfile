@@ -10,4 +10,4 @@ COPY . .
 RUN ASSENT_SECRET_KEY=build python manage.py collectstatic --noinput && useradd --system assent \
     && install -d -o assent /log /buses
 USER assent
-CMD ["granian", "--interface", "asgi", "--ws", "--respawn-failed-workers", "--backpressure", "20000", "--http1-header-read-timeout", "10000", "--workers-kill-timeout", "5", "--host", "0.0.0.0", "--port", "8000", "approvals.asgi:application"]
+CMD ["granian", "--interface", "asgi", "--ws", "--respawn-failed-workers", "--backpressure", "20000", "--http1-header-read-timeout", "10000", "--workers-kill-timeout", "5", "--log-level", "warning", "--host", "0.0.0.0", "--port", "8000", "approvals.asgi:application"]

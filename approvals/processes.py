@@ -66,7 +66,7 @@ MIGRATE = Process(
 GRANIAN = (
     *("granian", "--interface", "asgi", "--ws", "--respawn-failed-workers"),
     *("--backpressure", "20000", "--http1-header-read-timeout", "10000"),
-    *("--workers-kill-timeout", "5"),
+    *("--workers-kill-timeout", "5", "--log-level", "warning"),
 )
 WEB = Process(
     "web",

@@ -162,7 +162,7 @@ class Command(BaseCommand):
         self, ports: Ports, workers: int, environment: dict[str, str]
     ) -> list[list[Program]]:
         """In the order in which they start. What asks for work stops before what does it."""
-        serve = ["--host", "127.0.0.1", "--port", str(ports.web), "--log-level", "warning"]
+        serve = ["--host", "127.0.0.1", "--port", str(ports.web)]
         serve += ["--workers-kill-timeout", "2"]
         numbers_of_processes = {
             "ASSENT_WEB_PROCESSES": "2",
