@@ -4,6 +4,7 @@ PYTHON ?= $(shell for python in python3.12 python3.13 python3.14 python3.11 pyth
 	&& $$python -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))' 2>/dev/null \
 	&& echo $$python && break; done)
 VENV := .venv
+DOCS := .venv-docs
 RUN := $(VENV)/bin/python
 PRODUCTION := DATABASE_URL=postgresql:///assent REDIS_URL=redis://localhost:6379/0 \
 	ASSENT_PUBLIC_URL=https://assent.example ASSENT_ALLOWED_HOSTS=assent.example \
@@ -65,6 +66,16 @@ fix: $(VENV)/dev ## Format, and fix what ruff can fix
 docs: $(VENV)/dev ## Generate the pages of docs/ that come from the code
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_docs
 
+site: $(DOCS)/installed ## Build the documentation site: open site/index.html
+	$(DOCS)/bin/python docs/site/stage.py
+	$(DOCS)/bin/zensical build --clean --strict
+
+# SITES is the folder that is published; it keeps the sites of earlier versions.
+SITES ?= dist/sites
+site-release: export SITE_VERSIONS = mike
+site-release: site ## Build it as that of VERSION=0.1.0, with a menu of all versions in SITES=dist/sites
+	$(DOCS)/bin/python docs/site/release.py $(SITES) $(VERSION)
+
 wheel: $(VENV)/dev ## Build dist/assent-*.whl, of what is committed
 	@rm -rf build && mkdir build && git archive HEAD | tar x -C build
 	cd build && ASSENT_SECRET_KEY=build ../$(RUN) manage.py collectstatic --noinput -v 0
@@ -99,6 +110,8 @@ lock: ## Renew the lock files (needs uv)
 		--no-header --no-annotate --upgrade -q pyproject.toml -o requirements.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --upgrade -q pyproject.toml --group dev --group supervisor -o requirements-dev.lock
+	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --no-annotate --upgrade -q --group docs -o requirements-docs.lock
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "Assent needs Python 3.11, 3.12, 3.13 or 3.14."; exit 1; }
@@ -115,5 +128,11 @@ $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
 	@touch $@ $(VENV)/runtime
 
+$(DOCS)/installed: requirements-docs.lock
+	@echo "Installing what the documentation site is built with (once)…"
+	@$(PYTHON) -m venv $(DOCS)
+	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
 .PHONY: help demo up test verify check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs messages pictures lighthouse bench peers chaos power-loss scale lock
+	check-migrations fix docs site site-release wheel messages pictures lighthouse bench peers chaos power-loss scale lock

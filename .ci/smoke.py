@@ -31,7 +31,7 @@ import httpx
 ROOT = Path(__file__).resolve().parent.parent
 NOT_COPIED = shutil.ignore_patterns(
     ".git",
-    ".venv",
+    ".venv*",
     ".assent*",
     "node_modules",
     "__pycache__",

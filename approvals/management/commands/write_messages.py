@@ -23,6 +23,7 @@ TRANSLATED = tuple(code for code, _ in settings.LANGUAGES if code != settings.LA
 # What people read is in the rooms and their templates.
 NOT_READ = (
     *("tests/*", "bench/*", "docs/*", "examples/*", "static/*", "staticfiles/*"),
+    *("build/*", "site/*"),  # made by `make site`
     "approvals/locale",  # where Django would write to, whatever folder it is given
 )
 # The same translations are the same file, whenever they are compiled.
