@@ -19,7 +19,7 @@ Names = dict[str, set[str]]
 def offered() -> Names:
     """By group; what a request has to have is in groups that begin with ``needed``."""
     from a2a import states as task_states
-    from approvals.entry import USAGE
+    from approvals.management.entry import USAGE
     from ledger import states
     from ledger.contracts.contract import Contract
     from ledger.events.change_kinds import ChangeKind
