@@ -42,4 +42,4 @@ def order(version: str) -> tuple[list[int], bool, str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), "".join(sys.argv[2:]))
