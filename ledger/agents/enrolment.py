@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
-from ledger.events import ChangeKind, edits_between, record_change
+from ledger.errors import NotPossible, Sentence
+from ledger.events import ChangeKind, chain_of, edits_between, record_change
 from ledger.foundation.crypto import standard_webhooks
-from ledger.models import Agent, AgentToken, Tenant
+from ledger.models import Agent, AgentToken, Budget, Event, Tenant
 from ledger.principals import Principal, Surface
+
+ONE_MONTH = timedelta(days=31)
 
 
 def tenant_named(
@@ -46,6 +50,20 @@ def require_policy(tenant: Tenant, sha256: str, *, by: Principal, via: Surface) 
         before = Tenant.objects.select_for_update().get(pk=tenant.pk).required_policy
         tenant.required_policy = sha256
         _tenant_changed(tenant, "required_policy", before, by, via)
+
+
+def check_time_zone(slug: str, zone: str) -> None:
+    """Raises ``NotPossible`` for a second change within a month: each begins a day of budgets."""
+    changes = Event.objects.filter(
+        subject=chain_of(f"tenant:{slug}"),
+        at__gt=Now() - ONE_MONTH,
+        details__contains='"time_zone":',
+    )
+    is_other = not Tenant.objects.filter(pk=slug, time_zone=zone).exists()
+    if is_other and Budget.objects.filter(tenant=slug).exists() and changes.exists():
+        raise NotPossible(
+            Sentence("It was changed less than a month ago: no day of a budget begins twice.")
+        )
 
 
 def _tenant_changed(tenant: Tenant, name: str, before: Any, by: Principal, via: Surface) -> None:
@@ -103,10 +121,10 @@ def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via
         _record(agent, ChangeKind.AGENT_CHANGED, by, via, edits=rest)
 
 
-def renew_secret(agent: Agent, *, by: Principal, via: Surface) -> Agent:
-    """Give the agent a new secret that signs its webhooks."""
+def renew_secret(agent: Agent, *, secret: str = "", by: Principal, via: Surface) -> Agent:
+    """Give the agent a new secret that signs its webhooks: this one, or one that is made."""
     with atomic():
-        agent.webhook_secret = standard_webhooks.new_secret()
+        agent.webhook_secret = secret or standard_webhooks.new_secret()
         agent.save(update_fields=["webhook_secret"])
         _record(agent, ChangeKind.WEBHOOK_SECRET_RENEWED, by, via)
     return agent

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
-from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -17,19 +15,20 @@ from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_safe
 
 from approvals.http.preferences import zones_to_choose
+from approvals.presentation import refusal_in_words
 from approvals.web.settings.limit_fields import WithLimits, limit_named
 from approvals.web.settings.operators import kept_tenants, names_after, origin_of
 from approvals.web.settings.saving import saves_changes_only
 from ledger import contracts
 from ledger.agents import enrolment
-from ledger.events import chain_of, edits_between
+from ledger.errors import NotPossible
+from ledger.events import edits_between
 from ledger.limits import Of
-from ledger.models import Budget, Event, PolicyDocument, Tenant
+from ledger.models import PolicyDocument, Tenant
 from ledger.models.agents import ALL_TOOLS
 from ledger.tools import is_handed_over, readonly_tools_of, registered_names, tools_of
 
 TOOLS = {"tools", "further_tools"}
-ONE_MONTH = timedelta(days=31)
 
 
 class TenantForm(WithLimits):
@@ -117,16 +116,10 @@ class TenantForm(WithLimits):
     def clean_time_zone(self) -> str:
         """Refuse a second change within a month: each one begins a day or a month of budgets."""
         zone: str = self.cleaned_data["time_zone"]
-        changes = Event.objects.filter(
-            subject=chain_of(f"tenant:{self.instance.pk}"),
-            at__gt=Now() - ONE_MONTH,
-            details__contains='"time_zone":',
-        )
-        has_budgets = Budget.objects.filter(tenant=self.instance.pk).exists()
-        if zone != self.instance.time_zone and has_budgets and changes.exists():
-            raise ValidationError(
-                _("It was changed less than a month ago: no day of a budget begins twice.")
-            )
+        try:
+            enrolment.check_time_zone(self.instance.pk, zone)
+        except NotPossible as refusal:
+            raise ValidationError(refusal_in_words(refusal)) from None
         return zone
 
     def clean_further_tools(self) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -29,10 +30,20 @@ class _Plain(yaml.SafeLoader):
 
 def parse(text: str) -> Any:
     """The value of the text. Raises ``ManifestRefused``."""
+    return _parsed(text, lambda: yaml.load(text, Loader=_Plain))
+
+
+def parse_all(text: str) -> list[Any]:
+    """The values of the documents of the text. Raises ``ManifestRefused``."""
+    documents: list[Any] = _parsed(text, lambda: list(yaml.load_all(text, Loader=_Plain)))
+    return documents
+
+
+def _parsed(text: str, load: Callable[[], Any]) -> Any:
     if len(text) > MOST:
         raise ManifestRefused(f"the text has more than {MOST} characters")
     try:
-        return yaml.load(text, Loader=_Plain)
+        return load()
     except RecursionError:
         raise ManifestRefused("the text is nested too deeply") from None
     except (yaml.YAMLError, ValueError) as failure:

@@ -1,0 +1,173 @@
+"""Kinds of documents: what one may say, what is there of it, and how it is made so.
+
+A kind compares what a document wants with what ``present`` finds; plan, export and pruning follow
+from that. What it changes, it changes by the services of the desk's pages and of the commands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationInfo,
+    model_validator,
+)
+
+from ledger.events import edits_between
+from ledger.models import Tenant
+from ledger.principals import Principal, Surface
+
+SECRET_MOST = 100_000  # characters
+NOT_SHOWN = ["not shown", "another, not shown"]
+Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$")]
+Reference = tuple[str, str]  # a kind, and the key of one of the same tenant
+Edits = dict[str, list[Any]]
+
+
+class Refused(Exception):
+    """A document cannot be carried out; the text says why. Nothing of it was changed."""
+
+
+class Strict(BaseModel):
+    """No member that is not declared, no text without a limit."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, str_max_length=SECRET_MOST)
+
+
+class Secret(Strict):
+    """Names where a secret is: in a variable of the environment, or in a file."""
+
+    env: Annotated[str, Field(pattern="^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
+    file: Path | None = None
+    _text: str = PrivateAttr("")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_named(cls, value: Any) -> Any:
+        """A message of its own, without the value: it may be the secret itself."""
+        if not isinstance(value, dict) or len(value) != 1 or not set(value) <= {"env", "file"}:
+            raise ValueError("name the secret as {env: VARIABLE} or {file: PATH}; it stays there")
+        return value
+
+    @model_validator(mode="after")
+    def _is_there(self, info: ValidationInfo) -> Self:
+        self._text = self._read(Path((info.context or {}).get("folder", "."))).rstrip("\r\n")
+        if not 0 < len(self._text) <= SECRET_MOST:
+            raise ValueError("the secret is empty, or too long")
+        return self
+
+    def _read(self, folder: Path) -> str:
+        if self.file is None:
+            return os.environ.get(self.env or "", "")
+        try:
+            with (folder / self.file).open(encoding="utf-8") as lines:
+                return lines.read(SECRET_MOST + 1)
+        except (OSError, UnicodeDecodeError) as failure:
+            kind = type(failure).__name__
+            raise ValueError(f"the file of the secret cannot be read: {kind}") from None
+
+    @property
+    def text(self) -> str:
+        return self._text
+
+
+class Spec(Strict):
+    """What a document says. What it leaves out has its default; a secret stays as it is."""
+
+    # The members that tell it from the others of its tenant: they never change.
+    identity: ClassVar[tuple[str, ...]] = ("slug",)
+    # In the file alone: neither compared nor exported.
+    only_in_file: ClassVar[frozenset[str]] = frozenset()
+
+    tenant: Slug
+
+    @property
+    def key(self) -> str:
+        return " ".join(filter(None, (str(getattr(self, name)) for name in self.identity)))
+
+    def needs(self) -> Iterable[Reference]:
+        """What has to be there, or in the files, before it."""
+        return ()
+
+    def facts(self) -> dict[str, Any]:
+        """What is compared, as JSON."""
+        left_out = {"tenant", *self.secrets(), *self.only_in_file}
+        return self.model_dump(mode="json", exclude=left_out, warnings=False)
+
+    def secrets(self) -> dict[str, Secret]:
+        named = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: value for name, value in named.items() if isinstance(value, Secret)}
+
+
+@dataclass
+class Run:
+    """Who carries it out, and the secrets that were made, which are shown once."""
+
+    by: Principal
+    via: Surface
+    made: list[tuple[str, str]] = field(default_factory=list)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        return {"by": self.by, "via": self.via}
+
+
+S = TypeVar("S", bound=Spec)
+
+
+class Kind(Generic[S]):
+    """One kind of document, without state of its own."""
+
+    name: ClassVar[str]
+    spec: ClassVar[type[Spec]]
+    # Talks to another service, so it is carried out in no database transaction of ours.
+    reaches_out: ClassVar[bool] = False
+    # Completes “agent acme/helpdesk …”.
+    removal: ClassVar[str] = "is removed"
+
+    def present(self, tenant: str) -> Iterator[S]:
+        """Whatever is there, as a document would say it, in the order of the keys."""
+        raise NotImplementedError
+
+    def make(self, wanted: S, run: Run) -> None:
+        raise NotImplementedError
+
+    def change(self, before: S, wanted: S, edits: Edits, run: Run) -> None:
+        raise NotImplementedError
+
+    def remove(self, before: S, run: Run) -> None:
+        raise NotImplementedError
+
+    def is_removable(self, before: S) -> bool:
+        """False for what is as good as gone already, and for what stays in any case."""
+        return True
+
+    def is_kept(self, wanted: S, name: str, secret: str) -> bool:
+        """True if this secret of it is the one that is there."""
+        return False
+
+    def edits(self, before: S, wanted: S) -> Edits:
+        edits = edits_between(before.facts(), wanted.facts())
+        for name, secret in wanted.secrets().items():
+            if not self.is_kept(wanted, name, secret.text):
+                edits[name] = NOT_SHOWN
+        return edits
+
+    def find(self, tenant: str, key: str) -> S | None:
+        return next((each for each in self.present(tenant) if each.key == key), None)
+
+
+def tenant_of(spec: Spec) -> Tenant:
+    """Raises ``Refused``: its own document was refused."""
+    row = Tenant.objects.filter(pk=spec.tenant).first()
+    if row is None:
+        raise Refused(f"There is no tenant {spec.tenant}.")
+    return row
