@@ -6,8 +6,7 @@ out. Each of the other modules is a family of kinds.
 
 from __future__ import annotations
 
-from approvals.declared.documents import Document, FilesRefused, read
-from approvals.declared.exports import text_of
+from approvals.declared.documents import Document, FilesRefused, read, text_of
 from approvals.declared.kinds import Run
 from approvals.declared.plans import Mark, Step, carry_out, lines, plan, try_out
 

@@ -1,4 +1,4 @@
-"""Files of documents: read as a whole, and refused as a whole with every mistake named."""
+"""Files of documents: read and refused as a whole, with every mistake named; and written."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from django.apps import apps
 from pydantic import ValidationError
 
@@ -102,3 +103,26 @@ def _unknown(name: Any) -> str:
     if isinstance(name, str) and (app := OPTIONAL.get(name)) and not apps.is_installed(app):
         return f"{name} needs the app {app}, which ASSENT_OPTIONAL_APPS leaves out here"
     return f"{str(name)[:80]!r} is none of {', '.join(kinds())}"
+
+
+# --- writing them ---------------------------------------------------------------------------------
+
+
+def text_of(tenant: str) -> str:
+    """Whatever is there of a tenant, in the order in which it is applied; nothing secret."""
+    return "---\n".join(
+        _text_of(kind, spec) for kind in kinds().values() for spec in kind.present(tenant)
+    )
+
+
+def _text_of(kind: Kind[Any], spec: Spec) -> str:
+    members = {"kind": kind.name, "tenant": spec.tenant, **dict(_members(spec))}
+    return yaml.safe_dump(members, sort_keys=False, allow_unicode=True, width=88)
+
+
+def _members(spec: Spec) -> Iterator[tuple[str, Any]]:
+    """Without what is at its default, in the order in which the kind has them."""
+    facts = spec.facts()
+    for name, field in type(spec).model_fields.items():
+        if name in facts and (field.is_required() or facts[name] != field.default):
+            yield name, facts[name]

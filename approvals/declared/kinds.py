@@ -7,11 +7,13 @@ from that. What it changes, it changes by the services of the desk's pages and o
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar
 
+from django.db.models import Model
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -28,7 +30,7 @@ from ledger.principals import Principal, Surface
 SECRET_MOST = 100_000  # characters
 NOT_SHOWN = ["not shown", "another, not shown"]
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$")]
-Reference = tuple[str, str]  # a kind, and the key of one of the same tenant
+Reference = tuple[str, str]  # a kind, or one of two, and the key of one of the same tenant
 Edits = dict[str, list[Any]]
 
 
@@ -102,6 +104,10 @@ class Spec(Strict):
         left_out = {"tenant", *self.secrets(), *self.only_in_file}
         return self.model_dump(mode="json", exclude=left_out, warnings=False)
 
+    def columns(self, names: Iterable[str]) -> dict[str, Any]:
+        """These members as columns of a row: ``lease_s`` is the length of time ``lease``."""
+        return dict(_column(name, getattr(self, name)) for name in names)
+
     def secrets(self) -> dict[str, Secret]:
         named = {name: getattr(self, name) for name in type(self).model_fields}
         return {name: value for name, value in named.items() if isinstance(value, Secret)}
@@ -130,6 +136,8 @@ class Kind(Generic[S]):
     spec: ClassVar[type[Spec]]
     # Talks to another service, so it is carried out in no database transaction of ours.
     reaches_out: ClassVar[bool] = False
+    # May be there once another document is carried out.
+    comes_with_another: ClassVar[bool] = False
     # Completes “agent acme/helpdesk …”.
     removal: ClassVar[str] = "is removed"
 
@@ -163,6 +171,36 @@ class Kind(Generic[S]):
 
     def find(self, tenant: str, key: str) -> S | None:
         return next((each for each in self.present(tenant) if each.key == key), None)
+
+
+def _column(name: str, value: Any) -> tuple[str, Any]:
+    if not name.endswith("_s"):
+        return name, value
+    return name.removesuffix("_s"), None if value is None else timedelta(seconds=value)
+
+
+def spans(row: Model, names: Iterable[str]) -> dict[str, Any]:
+    """The columns of a row as members: the length of time ``lease`` is ``lease_s``."""
+    values = {name: getattr(row, name.removesuffix("_s")) for name in names}
+    return {
+        name: value.total_seconds() if isinstance(value, timedelta) else value
+        for name, value in values.items()
+    }
+
+
+def set_columns(row: Model, columns: Mapping[str, Any]) -> Edits:
+    """Save these columns, and no others of a row that is there. Returns the edits to seal.
+
+    Raises ``ValidationError``.
+    """
+    is_new = row.pk is None
+    before = {name: getattr(row, name) for name in columns}
+    for name, value in columns.items():
+        setattr(row, name, value)
+    others = {each.name for each in row._meta.fields} - columns.keys()
+    row.full_clean(exclude=others, validate_constraints=False)
+    row.save() if is_new else row.save(update_fields=list(columns))
+    return edits_between(before, columns)
 
 
 def tenant_of(spec: Spec) -> Tenant:

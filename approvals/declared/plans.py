@@ -115,24 +115,22 @@ def _check_references(documents: Sequence[Document], *, prune: bool) -> None:
     """What a document names is in the files, or there already and not about to be removed."""
     declared = {each.name for each in documents}
     pruned = {name[:2] for name in declared} if prune else set()
-    faults: list[str] = []
-    for each in documents:
-        tenant = each.spec.tenant
-        for name, key in each.spec.needs():
-            is_declared = (name, tenant, key) in declared
-            if is_declared or ((name, tenant) not in pruned and _is_there(name, tenant, key)):
-                continue
-            faults.append(
-                f"{each.place} ({each.kind.name}): there is no {name} {key} of {tenant}, "
-                "neither here nor in the files"
-            )
+
+    def is_there(name: str, tenant: str, key: str) -> bool:
+        if (name, tenant, key) in declared or (name, tenant) in pruned:
+            return (name, tenant, key) in declared
+        kind = kinds().get(name)
+        return kind is not None and kind.find(tenant, key) is not None
+
+    faults = [
+        f"{each.place} ({each.kind.name}): there is no {names.replace('|', ' or ')} {key} of "
+        f"{each.spec.tenant}, neither here nor in the files"
+        for each in documents
+        for names, key in each.spec.needs()
+        if not any(is_there(name, each.spec.tenant, key) for name in names.split("|"))
+    ]
     if faults:
         raise FilesRefused(faults)
-
-
-def _is_there(name: str, tenant: str, key: str) -> bool:
-    kind = kinds().get(name)
-    return kind is not None and kind.find(tenant, key) is not None
 
 
 # --- carrying it out ------------------------------------------------------------------------------
@@ -155,7 +153,10 @@ def try_out(steps: Sequence[Step], run: Run, refused: Callable[[Step, str], obje
 
 def _waits_for(step: Step, names: set[str]) -> bool:
     tenant = step.subject.tenant
-    return any(f"{kind} {tenant}/{key}" in names for kind, key in step.subject.needs())
+    needed = ((kinds, key) for kinds, key in step.subject.needs())
+    return any(
+        f"{kind} {tenant}/{key}" in names for each, key in needed for kind in each.split("|")
+    )
 
 
 def _is_carried_out(step: Step, run: Run, refused: Callable[[Step, str], object]) -> bool:
@@ -175,15 +176,20 @@ def _carry_out_one(step: Step, run: Run) -> None:
     tenant, key = step.subject.tenant, step.subject.key
     if not step.kind.reaches_out:
         Tenant.objects.select_for_update(no_key=True).filter(pk=tenant).first()
-        if step.kind.find(tenant, key) != step.before:
+        now = step.kind.find(tenant, key)
+        if step.before is None and now is not None and step.kind.comes_with_another:
+            step = _step(step.kind, step.subject, now)
+        elif now != step.before:
             raise Refused(OVERTAKEN)
     match step.mark:
         case Mark.MAKE:
             step.kind.make(step.subject, run)
         case Mark.CHANGE:
             step.kind.change(step.before, step.subject, step.edits, run)
-        case _:
+        case Mark.REMOVE:
             step.kind.remove(step.subject, run)
+        case _:
+            pass  # it came with another as it is wanted
 
 
 def _text_of(refusal: Exception) -> str:

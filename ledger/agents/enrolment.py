@@ -1,4 +1,4 @@
-"""Create and change tenants, agents and tokens. Each change is an event that names who made it."""
+"""Create and change tenants, agents, tokens and owning services: each change is a sealed event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.db.transaction import atomic
 from ledger.errors import NotPossible, Sentence
 from ledger.events import ChangeKind, chain_of, edits_between, record_change
 from ledger.foundation.crypto import standard_webhooks
-from ledger.models import Agent, AgentToken, Budget, Event, Tenant
+from ledger.models import Agent, AgentToken, Budget, Event, Owner, Tenant
 from ledger.principals import Principal, Surface
 
 ONE_MONTH = timedelta(days=31)
@@ -171,4 +171,55 @@ def _record(
         name=agent.name,
         reason=reason,
         details=details,
+    )
+
+
+# --- services that own tools, and the webhooks by which each is told ------------------------------
+
+
+def add_owner(tenant: Tenant, service: str, url: str, *, by: Principal, via: Surface) -> Owner:
+    """With a new secret, which signs what it is told."""
+    with atomic():
+        secret = standard_webhooks.new_secret()
+        row = Owner.objects.create(
+            tenant=tenant, service=service, webhook_url=url, webhook_secret=secret
+        )
+        _record_owner(row, ChangeKind.OWNER_ADDED, by, via, webhook_url=[None, url])
+    return row
+
+
+def set_owner_address(row: Owner, url: str, *, by: Principal, via: Surface) -> None:
+    with atomic():
+        before = Owner.objects.select_for_update().defer("webhook_secret").get(pk=row.pk)
+        if before.webhook_url != url:
+            Owner.objects.filter(pk=row.pk).update(webhook_url=url)
+            _record_owner(
+                row, ChangeKind.OWNER_CHANGED, by, via, webhook_url=[before.webhook_url, url]
+            )
+
+
+def renew_owner_secret(row: Owner, *, secret: str = "", by: Principal, via: Surface) -> str:
+    """This secret, or one that is made."""
+    with atomic():
+        secret = secret or standard_webhooks.new_secret()
+        Owner.objects.filter(pk=row.pk).update(webhook_secret=secret)
+        _record_owner(row, ChangeKind.OWNER_SECRET_RENEWED, by, via)
+    return secret
+
+
+def remove_owner(row: Owner, *, by: Principal, via: Surface) -> None:
+    with atomic():
+        _record_owner(row, ChangeKind.OWNER_REMOVED, by, via)
+        row.delete()
+
+
+def _record_owner(row: Owner, kind: ChangeKind, by: Principal, via: Surface, **edits: Any) -> None:
+    record_change(
+        f"owner:{row.pk}",
+        kind,
+        tenant=row.tenant_id,
+        by=by,
+        via=via,
+        name=str(row)[:200],
+        details={"edits": edits} if edits else {},
     )

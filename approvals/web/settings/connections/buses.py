@@ -19,13 +19,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
 
+from a2a.doors.git_bus import changes
 from a2a.doors.git_bus.changes import BusChange
-from a2a.doors.git_bus.models import BusMethod, GitBus
+from a2a.doors.git_bus.models import GitBus
 from a2a.doors.git_bus.repository import access
 from approvals.web.settings.connections.bus_forms import KEYS, BusForm, MethodFormSet, readable
 from approvals.web.settings.operators import TRIES, kept_tenants, origin_of
 from approvals.web.settings.saving import NOT_SHOWN, edits_of_new, set_changed
-from ledger.events import edits_between, record_change
+from ledger.events import edits_between
 from ledger.models import Agent
 
 REMOVED = ["not shown", ""]
@@ -43,7 +44,8 @@ def new_bus(request: HttpRequest) -> HttpResponse:
         with atomic():
             row = form.save()
             GitBus.objects.filter(pk=row.pk).update(look_at=Now(), **form.secrets(row))
-            _record(request, row, BusChange.ADDED, _without_secrets(edits_of_new(form)))
+            edits = _without_secrets(edits_of_new(form))
+            changes.record(row, BusChange.ADDED, edits, **origin_of(request))
         messages.success(request, _("Added. Say now which methods it has."))
         return redirect("desk:connection-bus", row.pk)
     return _page(request, form, None, None)
@@ -77,7 +79,7 @@ def _save(request: HttpRequest, row: GitBus, form: BusForm, methods: Any) -> dic
     """Only what was changed: the process of the buses writes other columns meanwhile."""
     with atomic():
         kept = kept_buses(request).select_for_update(of=("self",)).get(pk=row.pk)
-        before, url = _methods_of(kept), kept.url
+        before, url = changes.methods_in_words(kept), kept.url
         edits = _without_secrets(set_changed(kept, form, but=KEYS))
         keys = {name: [None, True] for name in form.changed_data if name in KEYS}
         edits |= _without_secrets(keys)
@@ -88,9 +90,9 @@ def _save(request: HttpRequest, row: GitBus, form: BusForm, methods: Any) -> dic
         if methods.is_bound:
             methods.instance = kept
             methods.save()
-        edits |= edits_between({"methods": before}, {"methods": _methods_of(kept)})
+        edits |= edits_between({"methods": before}, {"methods": changes.methods_in_words(kept)})
         if edits:
-            _record(request, kept, BusChange.CHANGED, edits)
+            changes.record(kept, BusChange.CHANGED, edits, **origin_of(request))
     return edits
 
 
@@ -154,25 +156,6 @@ def _public_half(key: str, name: str) -> str:
         return access.public_line(key, name)
     except access.Unusable as refusal:
         return str(refusal)
-
-
-def _methods_of(bus: GitBus) -> list[str]:
-    """As the audit log keeps them: ``draft.text → consolidate``, ``← `` for those done there."""
-    rows = BusMethod.objects.filter(bus=bus).order_by("method")
-    return [f"{row.method} {'→' if row.is_ours else '←'} {row.skill}" for row in rows]
-
-
-def _record(
-    request: HttpRequest, row: GitBus, kind: BusChange, edits: dict[str, list[Any]]
-) -> None:
-    record_change(
-        f"git_bus:{row.pk}",
-        kind,
-        tenant=row.agent.tenant_id,
-        name=str(row)[:200],
-        details={"edits": edits},
-        **origin_of(request),
-    )
 
 
 urlpatterns = [

@@ -17,10 +17,11 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods
 
 from a2a.models import Skill
+from a2a.submissions import record_skill
 from approvals.web.settings.connections.skill_forms import SkillForm, is_of_card
 from approvals.web.settings.operators import TRIES, kept_tenants, origin_of
 from approvals.web.settings.saving import edits_of_new, set_changed
-from ledger.events import ChangeKind, record_change
+from ledger.events import ChangeKind
 from ledger.models import Agent
 
 
@@ -31,7 +32,7 @@ def new_skill(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with atomic():
             row = form.save()
-            _record(request, row, ChangeKind.SKILL_ADDED, edits_of_new(form))
+            record_skill(row, ChangeKind.SKILL_ADDED, edits_of_new(form), **origin_of(request))
         messages.success(request, _("Added. Other agents may ask for it from now on."))
         return redirect("desk:connection-skill", row.pk)
     return _page(request, form, None)
@@ -47,7 +48,7 @@ def skill(request: HttpRequest, skill_id: int) -> HttpResponse:
         with atomic():
             kept = kept_skills(request).select_for_update(of=("self",)).get(pk=row.pk)
             if edits := set_changed(kept, form):
-                _record(request, kept, ChangeKind.SKILL_CHANGED, edits)
+                record_skill(kept, ChangeKind.SKILL_CHANGED, edits, **origin_of(request))
         messages.success(request, _("Saved."))
         return redirect("desk:connection-skill", row.pk)
     return _page(request, form, get_object_or_404(kept_skills(request), pk=skill_id))
@@ -75,16 +76,3 @@ def _page(request: HttpRequest, form: SkillForm, row: Skill | None) -> HttpRespo
     context = {"form": form, "row": row, "is_of_card": row is not None and is_of_card(row)}
     status = 422 if form.errors else 200
     return render(request, "settings/skill.html", context, status=status)
-
-
-def _record(
-    request: HttpRequest, row: Skill, kind: ChangeKind, edits: dict[str, list[Any]]
-) -> None:
-    record_change(
-        f"skill:{row.agent.principal.id}/{row.slug}",
-        kind,
-        tenant=row.tenant,
-        name=str(row)[:200],
-        details={"edits": edits},
-        **origin_of(request),
-    )

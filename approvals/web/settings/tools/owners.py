@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
 from django.db.models import QuerySet
-from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _, gettext_lazy
@@ -17,9 +16,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from approvals.web.settings.operators import choose_tenant, kept_tenants, origin_of
 from approvals.web.settings.saving import saves_changes_only
-from ledger.events import ChangeKind, record_change
+from ledger.agents import enrolment
 from ledger.foundation import http_out
-from ledger.foundation.crypto import standard_webhooks
 from ledger.models import Owner, Tenant
 from ledger.tools import tools_of
 
@@ -80,14 +78,9 @@ def owners(request: HttpRequest) -> HttpResponse:
     form = OwnerForm(request.POST or None, tenants=kept_tenants(request))
     if request.method == "POST" and form.is_valid():
         wanted = form.cleaned_data
-        with atomic():
-            row = Owner.objects.create(
-                tenant=wanted["tenant"],
-                service=wanted["service"],
-                webhook_url=wanted["webhook_url"],
-                webhook_secret=standard_webhooks.new_secret(),
-            )
-            _record(request, row, ChangeKind.OWNER_ADDED, webhook_url=[None, row.webhook_url])
+        row = enrolment.add_owner(
+            wanted["tenant"], wanted["service"], wanted["webhook_url"], **origin_of(request)
+        )
         return _page(request, row, secret=str(row.webhook_secret))
     rows = _kept(request).order_by("tenant", "service")
     status = 422 if form.errors else 200
@@ -105,17 +98,10 @@ def owner(request: HttpRequest, owner_id: int) -> HttpResponse:
     if not form.is_valid():
         return _page(request, row, form=form)
     if form.has_changed():
-        _set_address(request, row, form.cleaned_data["webhook_url"])
+        url = form.cleaned_data["webhook_url"]
+        enrolment.set_owner_address(row, url, **origin_of(request))
     messages.success(request, _("Saved."))
     return redirect("desk:tool-owner", row.pk)
-
-
-def _set_address(request: HttpRequest, row: Owner, url: str) -> None:
-    with atomic():
-        before = Owner.objects.select_for_update().get(pk=row.pk).webhook_url
-        if before != url:
-            Owner.objects.filter(pk=row.pk).update(webhook_url=url)
-            _record(request, row, ChangeKind.OWNER_CHANGED, webhook_url=[before, url])
 
 
 def _webhook_form(row: Owner, posted: Any = None) -> WebhookForm:
@@ -128,20 +114,15 @@ def _webhook_form(row: Owner, posted: Any = None) -> WebhookForm:
 @require_POST
 def renew_secret(request: HttpRequest, owner_id: int) -> HttpResponse:
     """Another secret, which the answer shows once."""
-    row, secret = get_object_or_404(_kept(request), pk=owner_id), standard_webhooks.new_secret()
-    with atomic():
-        Owner.objects.filter(pk=row.pk).update(webhook_secret=secret)
-        _record(request, row, ChangeKind.OWNER_SECRET_RENEWED)
+    row = get_object_or_404(_kept(request), pk=owner_id)
+    secret = enrolment.renew_owner_secret(row, **origin_of(request))
     return _page(request, row, secret=secret)
 
 
 @login_required
 @require_POST
 def remove(request: HttpRequest, owner_id: int) -> HttpResponse:
-    row = get_object_or_404(_kept(request), pk=owner_id)
-    with atomic():
-        _record(request, row, ChangeKind.OWNER_REMOVED)
-        row.delete()
+    enrolment.remove_owner(get_object_or_404(_kept(request), pk=owner_id), **origin_of(request))
     messages.success(request, _("Removed. Its team is told of nothing from now on."))
     return redirect("desk:tool-owners")
 
@@ -165,14 +146,3 @@ def _page(
         ),
     }
     return render(request, "settings/owner.html", context, status=422 if form else 200)
-
-
-def _record(request: HttpRequest, row: Owner, kind: ChangeKind, **edits: list[Any]) -> None:
-    record_change(
-        f"owner:{row.pk}",
-        kind,
-        tenant=row.tenant_id,
-        name=str(row)[:200],
-        details={"edits": edits} if edits else {},
-        **origin_of(request),
-    )
