@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from django.contrib.auth.models import User
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils import timezone
 from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
 from approvals.declared.kinds import (
@@ -41,7 +42,7 @@ def _no_try(slug: str) -> str:
     return slug
 
 
-def _callable(url: str) -> str:
+def callable_address(url: str) -> str:
     if url:
         try:
             http_out.parse(url)
@@ -67,7 +68,7 @@ def signing_secret(secret: Secret | None) -> Secret | None:
 
 
 AgentSlug = Annotated[Slug, AfterValidator(_no_try)]
-Address = Annotated[str, Field(max_length=200), AfterValidator(_callable)]
+Address = Annotated[str, Field(max_length=200), AfterValidator(callable_address)]
 SigningSecret = Annotated[Secret | None, AfterValidator(signing_secret)]
 
 
@@ -225,6 +226,11 @@ class Tokens(Kind[TokenSpec]):
         for _key, same in groupby(ordered, key=lambda each: each.key):
             specs = list(same)
             yield specs[0].model_copy(update={"copies": len(specs)})
+
+    def is_moot(self, wanted: TokenSpec) -> bool:
+        """One that has ended, as those in old files have, is not made again."""
+        is_over = wanted.expires_at is not None and wanted.expires_at <= timezone.now()
+        return is_over or not wanted.copies
 
     def make(self, wanted: TokenSpec, run: Run) -> None:
         self._issue(wanted, wanted.copies, run)

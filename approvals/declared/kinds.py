@@ -158,6 +158,10 @@ class Kind(Generic[S]):
         """False for what is as good as gone already, and for what stays in any case."""
         return True
 
+    def is_moot(self, wanted: S) -> bool:
+        """True for what is not there, and does not have to be made."""
+        return False
+
     def is_kept(self, wanted: S, name: str, secret: str) -> bool:
         """True if this secret of it is the one that is there."""
         return False

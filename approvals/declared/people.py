@@ -57,7 +57,7 @@ class PersonSpec(Spec):
 
     username: Username
     # Left out, they stay as they are: the account may be of other tenants, too.
-    name: Annotated[str, Field(max_length=300)] | None = None
+    name: Annotated[str, Field(max_length=150)] | None = None
     email: Annotated[str, AfterValidator(_email)] | None = None
     roles: Annotated[list[Role], Field(min_length=1)]
     is_active: bool = True

@@ -106,7 +106,7 @@ def plan(documents: Sequence[Document], *, prune: bool) -> list[Step]:
 
 def _step(kind: Kind[Any], wanted: Spec, before: Spec | None) -> Step:
     if before is None:
-        return Step(Mark.MAKE, kind, wanted)
+        return Step(Mark.SAME if kind.is_moot(wanted) else Mark.MAKE, kind, wanted)
     edits = kind.edits(before, wanted)
     return Step(Mark.CHANGE if edits else Mark.SAME, kind, wanted, before, edits)
 
@@ -176,11 +176,11 @@ def _carry_out_one(step: Step, run: Run) -> None:
     tenant, key = step.subject.tenant, step.subject.key
     if not step.kind.reaches_out:
         Tenant.objects.select_for_update(no_key=True).filter(pk=tenant).first()
-        now = step.kind.find(tenant, key)
-        if step.before is None and now is not None and step.kind.comes_with_another:
-            step = _step(step.kind, step.subject, now)
-        elif now != step.before:
-            raise Refused(OVERTAKEN)
+    now = step.kind.find(tenant, key)
+    if step.before is None and now is not None and step.kind.comes_with_another:
+        step = _step(step.kind, step.subject, now)
+    elif now != step.before:
+        raise Refused(OVERTAKEN)
     match step.mark:
         case Mark.MAKE:
             step.kind.make(step.subject, run)

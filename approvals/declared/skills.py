@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
+from django.db.transaction import atomic
 from pydantic import AfterValidator, Field
 
 from a2a import remote
 from a2a.models import RemoteAgent, Skill
 from a2a.submissions import record_skill
 from a2a.wire import CAPABILITIES
-from approvals.declared.agents import Address, AgentSlug
+from approvals.declared.agents import AgentSlug, callable_address
 from approvals.declared.kinds import (
     Edits,
     Kind,
@@ -34,6 +35,7 @@ from ledger.events import ChangeKind
 from ledger.foundation.crypto.encryption import SecretUnreadable
 from ledger.models import Agent
 
+SAMPLE = "sample: write a skill of it, and an input that the skill takes."
 OF_CARD = frozenset({"name", "description", "tags", "input_schema", "output_schema"})
 
 
@@ -155,7 +157,7 @@ class RemoteSpec(Spec):
     """``card`` is the SHA-256 of the card that somebody has looked at: another is refused."""
 
     slug: AgentSlug
-    url: Annotated[Address, Field(min_length=1)]
+    url: Annotated[str, Field(min_length=1, max_length=2_000), AfterValidator(callable_address)]
     token: Secret | None = None
     required_capabilities: Annotated[list[str], AfterValidator(_known)] = []
     wants_push: bool = False
@@ -203,7 +205,7 @@ class RemoteAgents(Kind[RemoteSpec]):
         """Raises ``Refused, CardRefused``."""
         if edits.keys() & {"url", "token", "required_capabilities", "card"}:
             row = _remote(wanted)
-            token = wanted.token.text if wanted.token else _kept_token(row)
+            token = wanted.token.text if wanted.token else _kept_token(row, wanted.url)
             card = wanted.card or before.card
             self._register(wanted, token, card, remote.standing(row), run)
         self._set_terms(wanted, edits, run)
@@ -212,12 +214,14 @@ class RemoteAgents(Kind[RemoteSpec]):
         self, wanted: RemoteSpec, token: str, card: str, in_place_of: str, run: Run
     ) -> None:
         read = remote.read_card(wanted.url, token, wanted.required_capabilities)
+        offered = remote.skills_of(read.parsed)
         if read.sha256 != card:
-            skills = ", ".join(remote.skills_of(read.parsed)) or "no skill"
             raise Refused(
-                f"Its card offers {skills}, and is {read.sha256}: look at it, and if it is as you "
-                "want it, write that as card."
+                f"Its card offers {', '.join(offered) or 'no skill'}, and is {read.sha256}: look "
+                "at it, and if it is as you want it, write that as card."
             )
+        if wanted.sample and not _is_taken(wanted.sample, offered):
+            raise Refused(SAMPLE)
         remote.register(
             tenant_of(wanted),
             slug=wanted.slug,
@@ -233,16 +237,18 @@ class RemoteAgents(Kind[RemoteSpec]):
     def _set_terms(self, wanted: RemoteSpec, edits: Edits, run: Run) -> None:
         row = _remote(wanted)
         if wanted.sample and not remote.is_sample(row, wanted.sample):
-            raise Refused("sample: write a skill of it, and an input that the skill takes.")
-        names = edits.keys() & {"wants_push", "sample"}
-        if sealed := set_columns(row, wanted.columns(names)):
-            remote.was_changed(row, sealed, **run.origin)
-        if "is_active" in edits:
-            self._switch(row.agent, wanted.is_active, run)
+            raise Refused(SAMPLE)
+        with atomic():
+            names = edits.keys() & {"wants_push", "sample"}
+            if sealed := set_columns(row, wanted.columns(names)):
+                remote.was_changed(row, sealed, **run.origin)
+            if "is_active" in edits:
+                self._switch(row.agent, wanted.is_active, run)
 
     def _switch(self, agent: Agent, value: bool, run: Run) -> None:
-        edits = set_columns(agent, {"is_active": value})
-        enrolment.was_changed(agent, edits, **run.origin)
+        with atomic():
+            edits = set_columns(agent, {"is_active": value})
+            enrolment.was_changed(agent, edits, **run.origin)
 
     def remove(self, before: RemoteSpec, run: Run) -> None:
         self._switch(_remote(before).agent, False, run)
@@ -262,8 +268,19 @@ def _remote(spec: RemoteSpec) -> RemoteAgent:
     return rows.get(agent__tenant=spec.tenant, agent__slug=spec.slug)
 
 
-def _kept_token(row: RemoteAgent) -> str:
+def _is_taken(sample: dict[str, Any], offered: dict[str, Any]) -> bool:
+    skill = offered.get(str(sample.get("skill", "")))
+    if skill is None or set(sample) != {"skill", "input"}:
+        return False
+    return not json_schemas.misfits(skill.input_schema, sample["input"])
+
+
+def _kept_token(row: RemoteAgent, url: str) -> str:
+    """Raises ``Refused`` where it would go to another address than the one that it is for."""
     try:
-        return str(row.token)
+        token = str(row.token)
     except SecretUnreadable:
         raise Refused("Its token can no longer be read: name it.") from None
+    if token and row.url != url:
+        raise Refused("Its token is for the address before: name the one for this address.")
+    return token
