@@ -21,6 +21,7 @@ from approvals.declared.kinds import (
     Secret,
     Slug,
     Spec,
+    set_columns,
     tenant_of,
 )
 from approvals.declared.people import person_named
@@ -85,7 +86,6 @@ class AgentSpec(Spec):
     limits: Limits = {}
 
     def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
         row = Agent.objects.filter(tenant=self.tenant, slug=self.slug).first()
         yield from tools_needed(set(self.tools) - set(row.tools if row else []))
         if self.kept_by and not self.kept_by.startswith(USERS):
@@ -118,7 +118,7 @@ class Agents(Kind[AgentSpec]):
             self.change(before, wanted, edits, run)
 
     def change(self, before: AgentSpec, wanted: AgentSpec, edits: Edits, run: Run) -> None:
-        row = _row(wanted)
+        row = _locked(wanted)
         sealed = {name: edit for name, edit in edits.items() if name != "webhook_secret"}
         columns: dict[str, Any] = {name: getattr(wanted, name) for name in sealed}
         if "limits" in columns:
@@ -126,9 +126,7 @@ class Agents(Kind[AgentSpec]):
         if "kept_by" in columns:
             columns["kept_by"] = _keeper(wanted)
             sealed["kept_by"] = [row.kept_by, columns["kept_by"]]
-        for name, value in columns.items():
-            setattr(row, name, value)
-        row.save(update_fields=list(columns))
+        set_columns(row, columns)
         enrolment.was_changed(row, flat(sealed), **run.origin)
         given = wanted.webhook_secret.text if "webhook_secret" in edits else ""  # type: ignore[union-attr]
         if given or (row.webhook_url and not _has_secret(row)):
@@ -137,7 +135,7 @@ class Agents(Kind[AgentSpec]):
                 run.made.append((f"webhook_secret of {row.principal}", str(row.webhook_secret)))
 
     def remove(self, before: AgentSpec, run: Run) -> None:
-        row = _row(before)
+        row = _locked(before)
         Agent.objects.filter(pk=row.pk).update(is_active=False)
         row.is_active = False
         enrolment.was_changed(row, {"is_active": [True, False]}, **run.origin)
@@ -147,8 +145,9 @@ class Agents(Kind[AgentSpec]):
 
     def is_kept(self, wanted: AgentSpec, name: str, secret: str) -> bool:
         try:
-            return str(_row(wanted).webhook_secret) == secret
-        except (Agent.DoesNotExist, SecretUnreadable):
+            row = Agent.objects.get(tenant=wanted.tenant, slug=wanted.slug)
+            return str(row.webhook_secret) == secret
+        except SecretUnreadable:
             return False
 
 
@@ -156,7 +155,7 @@ def _columns() -> list[str]:
     return [n for n in AgentSpec.model_fields if n not in {"tenant", "slug", "webhook_secret"}]
 
 
-def _row(spec: AgentSpec) -> Agent:
+def _locked(spec: AgentSpec) -> Agent:
     return Agent.objects.select_for_update().get(tenant=spec.tenant, slug=spec.slug)
 
 

@@ -31,7 +31,7 @@ class FilesRefused(Exception):
 
 @dataclass(frozen=True)
 class Document:
-    """What stands at one place of a file."""
+    """One document, and its place in a file."""
 
     place: str
     kind: Kind[Any]
@@ -109,7 +109,7 @@ def _unknown(name: Any) -> str:
 
 
 def text_of(tenant: str) -> str:
-    """Whatever is there of a tenant, in the order in which it is applied; nothing secret."""
+    """A tenant as documents, in the order in which they are applied; nothing secret."""
     return "---\n".join(
         _text_of(kind, spec) for kind in kinds().values() for spec in kind.present(tenant)
     )

@@ -7,6 +7,7 @@ from that. What it changes, it changes by the services of the desk's pages and o
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -28,6 +29,8 @@ from ledger.models import Tenant
 from ledger.principals import Principal, Surface
 
 SECRET_MOST = 100_000  # characters
+# Settings of ours, also as NAME_FILE: whoever writes a file of documents has them sent nowhere.
+OWN = re.compile("(ASSENT|DATABASE|POSTGRES|REDIS)_")
 NOT_SHOWN = ["not shown", "another, not shown"]
 Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,63}$")]
 Reference = tuple[str, str]  # a kind, or one of two, and the key of one of the same tenant
@@ -68,7 +71,12 @@ class Secret(Strict):
 
     def _read(self, folder: Path) -> str:
         if self.file is None:
+            if OWN.match(self.env or ""):
+                raise ValueError(f"{self.env} is a setting of Assent, and goes to nobody")
             return os.environ.get(self.env or "", "")
+        own = {file for name, file in os.environ.items() if OWN.match(name)}
+        if str((folder / self.file).resolve()) in own:
+            raise ValueError("the file is one of the settings of Assent, and goes to nobody")
         try:
             with (folder / self.file).open(encoding="utf-8") as lines:
                 return lines.read(SECRET_MOST + 1)
@@ -82,7 +90,7 @@ class Secret(Strict):
 
 
 class Spec(Strict):
-    """What a document says. What it leaves out has its default; a secret stays as it is."""
+    """One document. A member that is left out has its default; a secret stays as it is."""
 
     # The members that tell it from the others of its tenant: they never change.
     identity: ClassVar[tuple[str, ...]] = ("slug",)
@@ -96,11 +104,11 @@ class Spec(Strict):
         return " ".join(filter(None, (str(getattr(self, name)) for name in self.identity)))
 
     def needs(self) -> Iterable[Reference]:
-        """What has to be there, or in the files, before it."""
+        """Others that have to be there, or in the files, before it, besides its tenant."""
         return ()
 
     def facts(self) -> dict[str, Any]:
-        """What is compared, as JSON."""
+        """The members that are compared, as JSON."""
         left_out = {"tenant", *self.secrets(), *self.only_in_file}
         return self.model_dump(mode="json", exclude=left_out, warnings=False)
 
@@ -115,7 +123,7 @@ class Spec(Strict):
 
 @dataclass
 class Run:
-    """Who carries it out, and the secrets that were made, which are shown once."""
+    """One carrying out: by whom, and the secrets that were made, which are shown once."""
 
     by: Principal
     via: Surface
@@ -142,7 +150,7 @@ class Kind(Generic[S]):
     removal: ClassVar[str] = "is removed"
 
     def present(self, tenant: str) -> Iterator[S]:
-        """Whatever is there, as a document would say it, in the order of the keys."""
+        """All that are there, as documents would say it, in the order of the keys."""
         raise NotImplementedError
 
     def make(self, wanted: S, run: Run) -> None:

@@ -65,9 +65,6 @@ class PersonSpec(Spec):
     def facts(self) -> dict[str, Any]:
         return {**super().facts(), "roles": sorted(set(map(str, self.roles)))}
 
-    def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
-
 
 class People(Kind[PersonSpec]):
     """Roles are of the tenant. The account is of all its tenants: only where it is of this one
@@ -205,7 +202,6 @@ class GroupSpec(Spec):
         return {"name": self.name, "members": sorted(plain, key=lambda each: str(each["person"]))}
 
     def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
         for each in self.members:
             yield "person", each.person
             if each.in_place_of:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from django.core.exceptions import ValidationError
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
 from django.db import IntegrityError
 from django.db.transaction import atomic, set_rollback
 
@@ -31,6 +31,7 @@ REFUSALS = (
     ToolRefused,
     CredentialRefused,
     IntegrityError,
+    ObjectDoesNotExist,
 )
 OVERTAKEN = "Somebody has changed it since the plan was made: apply the files again."
 
@@ -69,14 +70,11 @@ class Step:
             case Mark.REMOVE:
                 text = f"{self.name} {self.kind.removal}"
             case Mark.UNDECLARED:
-                text = f"{self.name} is here and in no file: it stays (--prune: it {self._pruned})"
+                removal = f"with --prune it {self.kind.removal}"
+                text = f"{self.name} is here and in no file: it stays; {removal}"
             case _:
                 text = self.name
         return f"{self.mark} {cleaned(one_line(text))}"
-
-    @property
-    def _pruned(self) -> str:
-        return self.kind.removal
 
 
 def _short(value: Any) -> str:
@@ -112,7 +110,7 @@ def _step(kind: Kind[Any], wanted: Spec, before: Spec | None) -> Step:
 
 
 def _check_references(documents: Sequence[Document], *, prune: bool) -> None:
-    """What a document names is in the files, or there already and not about to be removed."""
+    """Raises ``FilesRefused`` for a name that is neither in the files nor there to stay."""
     declared = {each.name for each in documents}
     pruned = {name[:2] for name in declared} if prune else set()
 
@@ -126,7 +124,7 @@ def _check_references(documents: Sequence[Document], *, prune: bool) -> None:
         f"{each.place} ({each.kind.name}): there is no {names.replace('|', ' or ')} {key} of "
         f"{each.spec.tenant}, neither here nor in the files"
         for each in documents
-        for names, key in each.spec.needs()
+        for names, key in [("tenant", each.spec.tenant), *each.spec.needs()]
         if not any(is_there(name, each.spec.tenant, key) for name in names.split("|"))
     ]
     if faults:
@@ -197,6 +195,8 @@ def _text_of(refusal: Exception) -> str:
         return " ".join(refusal.messages)
     if isinstance(refusal, IntegrityError):
         return "Something else has its name, or it names what is not there."
+    if isinstance(refusal, ObjectDoesNotExist):
+        return "It names what is not there, as that was refused."
     return str(refusal)
 
 

@@ -165,9 +165,6 @@ class RemoteSpec(Spec):
     card: Annotated[str, Field(pattern="^([0-9a-f]{64})?$")] = ""
     is_active: bool = True
 
-    def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
-
 
 class RemoteAgents(Kind[RemoteSpec]):
     name = "remote_agent"
@@ -259,7 +256,7 @@ class RemoteAgents(Kind[RemoteSpec]):
     def is_kept(self, wanted: RemoteSpec, name: str, secret: str) -> bool:
         try:
             return str(_remote(wanted).token) == secret
-        except (RemoteAgent.DoesNotExist, SecretUnreadable):
+        except SecretUnreadable:
             return False
 
 

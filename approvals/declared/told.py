@@ -1,4 +1,4 @@
-"""Where news goes: the webhooks of services that own tools, and Slack's routes."""
+"""Addressees of news: the webhooks of services that own tools, and Slack's routes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,6 @@ class OwnerSpec(Spec):
     service: Annotated[str, Field(min_length=1, max_length=100)]
     webhook_url: Annotated[Address, Field(min_length=1)]
     webhook_secret: SigningSecret = None
-
-    def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
 
 
 class Owners(Kind[OwnerSpec]):
@@ -99,7 +96,6 @@ class RouteSpec(Spec):
         return self
 
     def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
         if self.approver:
             yield "person", self.approver
 

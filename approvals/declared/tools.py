@@ -19,7 +19,7 @@ from ledger.tools.mcp_upstreams import UpstreamRefused
 
 
 class CredentialSpec(Spec):
-    """What the service of a tool asks for: a header, a certificate, or a signature."""
+    """The proof that a service asks for: a header, a certificate, or a signature."""
 
     identity = ("name",)
 
@@ -51,9 +51,6 @@ class CredentialSpec(Spec):
                 credentials.checked_certificate(secret)
             case _:
                 credentials.check_signing_secret(secret)
-
-    def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
 
 
 class Credentials(Kind[CredentialSpec]):
@@ -119,7 +116,6 @@ class ServerSpec(Spec):
         return self
 
     def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
         if self.credential:
             yield "credential", self.credential
 
@@ -183,7 +179,6 @@ class ToolSpec(Spec):
         return manifests.read(self.manifest)
 
     def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
         for member in ("credential", "signing_secret"):
             if self.manifest.get(member):
                 yield "credential", self.manifest[member]
@@ -240,7 +235,6 @@ class RulesSpec(Spec):
         return self.tenant
 
     def needs(self) -> Iterable[Reference]:
-        yield "tenant", self.tenant
         for rule in rules.read(0, self.rules).rules:
             yield from (("group", name) for name in rule.then.groups if name not in rules.BUILT_IN)
 

@@ -59,6 +59,18 @@ def test_a_secret_is_read_where_it_is_named(apply, acme, tmp_path, monkeypatch):
     assert not any(SECRET in event.details for event in Event.objects.all())
 
 
+def test_the_installations_own_secrets_go_to_nobody(apply, acme, tmp_path, monkeypatch):
+    (tmp_path / "key").write_text(SECRET)
+    monkeypatch.setenv("ASSENT_OIDC_CLIENT_SECRET_FILE", str(tmp_path / "key"))
+    file = "kind: credential\ntenant: acme\nname: a\nheader: X-Key\nhosts: [a.example]\nsecret: "
+
+    for name in ("ASSENT_SECRET_KEY", "DATABASE_URL", "REDIS_URL"):
+        assert f"{name} is a setting of Assent" in apply(f"{file}{{env: {name}}}\n")
+    for path in ("key", "../" + tmp_path.name + "/key"):
+        assert "the file is one of the settings of Assent" in apply(f"{file}{{file: {path}}}\n")
+    assert Event.objects.count() == 0
+
+
 def test_a_token_is_shown_once_or_written_where_only_its_owner_reads(apply, helpdesk, tmp_path):
     file = tmp_path / "made"
     said = apply(TOKEN, "--secrets-to", str(file))
@@ -72,6 +84,8 @@ def test_a_token_is_shown_once_or_written_where_only_its_owner_reads(apply, help
     again = apply(TOKEN.replace("propose", "submit"), "--secrets-to", str(file))
     assert "cannot be made" in again
     assert AgentToken.objects.count() == 1
+    apply(TOKEN, "--secrets-to", str(tmp_path / "none"))
+    assert not (tmp_path / "none").exists()
 
 
 def test_copies_of_a_token_let_one_be_replaced(apply, helpdesk):

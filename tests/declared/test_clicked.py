@@ -110,8 +110,7 @@ def test_applied_as_another_tenant_its_export_is_the_same(clicked, apply, monkey
     assert "s3cret" not in first
     other = first.replace("tenant: acme", "tenant: umbrella")
 
-    named = other.replace("  - c.example:8443\n", "  - c.example:8443\nsecret: {env: KEY}\n")
-    named = named.replace("- c.example:8443\n", "- c.example:8443\nsecret: {env: KEY}\n")
+    named = other.replace("- c.example:8443\n", "- c.example:8443\nsecret: {env: KEY}\n")
     said = apply(named)
 
     assert "!" not in said, said

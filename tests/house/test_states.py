@@ -34,6 +34,7 @@ DYNAMIC = {
     "a2a.doors.git_bus.record": "columns of a request of a bus, which has no state",
     "approvals.people.rights": "flags of an account",
     "ledger.transactions.requests.revising": "columns that a plan fills; none is the state",
+    "approvals.declared.kinds": "columns of a row that a file declares; none has a state",
     "approvals.web.settings.saving": "columns that a form has; none has a state",
     "approvals.web.settings.agents": "fields of an agent, which has no state",
     "approvals.slack.messages.posting": "columns of a message in Slack",

@@ -14,6 +14,7 @@ from django.utils import translation
 
 from approvals import declared
 from approvals.declared import FilesRefused, Mark, Run, Step
+from ledger.errors import LedgerError
 from ledger.events import command_principal
 from ledger.principals import Surface
 
@@ -44,7 +45,7 @@ class Command(BaseCommand):
         with translation.override("en"):
             try:
                 steps = declared.plan(declared.read(path), prune=options["prune"])
-            except FilesRefused as refusal:
+            except (FilesRefused, LedgerError) as refusal:
                 raise CommandError(f"{refusal}\nNothing was changed.") from refusal
             for line in declared.lines(steps, every=options["verbosity"] > 1):
                 self.stdout.write(line)
@@ -62,29 +63,33 @@ class Command(BaseCommand):
             declared.try_out(steps, run, refuse)
             self.stdout.write("Nothing was changed: this was a dry run.")
         else:
-            secrets = options["secrets_to"] and _new_file(options["secrets_to"])
+            file: Path | None = options["secrets_to"]
+            if file is not None:
+                _make(file)
             try:
                 done = declared.carry_out(steps, run, refuse)
             finally:
-                self._tell_secrets(run, secrets)
+                self._tell_secrets(run, file)
             self.stdout.write(_summary(steps, done))
         if refused:
             raise CommandError(f"Refused, and as before: {', '.join(refused)}.")
 
-    def _tell_secrets(self, run: Run, file: int | None) -> None:
+    def _tell_secrets(self, run: Run, file: Path | None) -> None:
         """Also where it broke off: nobody can ask for them again."""
         lines = [f"{what}: {secret}" for what, secret in run.made]
         if file is None:
             for line in lines:
                 self.stdout.write(f"Shown once: {line}")
-            return
-        with os.fdopen(file, "w", encoding="utf-8") as out:
-            out.writelines(f"{line}\n" for line in lines)
+        elif lines:
+            file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        else:
+            file.unlink()
 
 
-def _new_file(path: Path) -> int:
+def _make(path: Path) -> None:
+    """A file of its own, which nobody else may read."""
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as failure:
         raise CommandError(f"{path} cannot be made: {failure}. Nothing was changed.") from failure
 
