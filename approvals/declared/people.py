@@ -17,7 +17,7 @@ from pydantic import AfterValidator, AwareDatetime, Field, model_validator
 
 from approvals.declared.kinds import Edits, Kind, Reference, Refused, Run, Spec, Strict
 from approvals.models import Membership, Role
-from approvals.people import accounts, principal_of
+from approvals.people import accounts, company_sign_in, principal_of
 from ledger.models import Group, GroupMember
 from ledger.principals import Principal
 from ledger.sign_off import groups
@@ -277,7 +277,9 @@ class Groups(Kind[GroupSpec]):
 
 
 def _members(group: Group) -> Any:
+    """Without those whom sign-in with the company keeps by itself."""
     rows = GroupMember.objects.select_related("group").filter(group=group, removed_at=None)
+    rows = rows.exclude(added_by=str(company_sign_in.COMPANY))
     return rows.filter(Q(ends_at=None) | Q(ends_at__gt=Now())).order_by("person_name", "pk")
 
 

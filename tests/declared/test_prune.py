@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from approvals.models import Membership
+from approvals.people import company_sign_in
 from ledger.events import command_principal
 from ledger.models import Agent, AgentToken, Event, Owner, RegisteredTool
 from ledger.sign_off import groups
@@ -80,6 +81,17 @@ def test_prune_revokes_tokens_and_takes_members_out(
     left = AgentToken.objects.filter(revoked_at=None).values_list("scopes", flat=True)
     assert list(left) == [["propose"]]
     assert not groups.members_of("acme", ["finance"])["finance"]
+
+
+def test_members_whom_the_company_keeps_stay_and_are_in_no_export(apply, alice):
+    group = groups.make("acme", "finance", by=alice, via="command")
+    claim = {"claim": "group=finance", "by": company_sign_in.COMPANY, "via": "web"}
+    groups.keep_in_step(group, alice, belongs=True, **claim)
+    file = "kind: group\ntenant: acme\nname: finance\n"
+
+    assert apply(file, "--prune").startswith("= 1 as they are")
+    assert "members" not in exported()
+    assert groups.members_of("acme", ["finance"])["finance"]
 
 
 def test_prune_takes_roles_and_closes_accounts_of_no_other_tenant(
