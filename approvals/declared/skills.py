@@ -124,7 +124,8 @@ class Skills(Kind[SkillSpec]):
         record_skill(row, ChangeKind.SKILL_CHANGED, edits, **run.origin)
 
     def is_removable(self, before: SkillSpec) -> bool:
-        return before.is_active
+        """Those of a card, which have no name here, come and go with it."""
+        return before.is_active and bool(before.name)
 
 
 def _skills(tenant: str) -> Any:

@@ -235,6 +235,14 @@ def test_a_file_that_unfolds_or_hides_a_member_is_refused(apply):
     assert not Tenant.objects.exists()
 
 
+def test_what_is_no_yaml_is_refused_without_the_lines_around_it(apply):
+    refused = apply(f"kind: remote_agent\ntenant: acme\ntoken: {SECRET}\nurl: [https://f.example\n")
+
+    assert "the text is not YAML: expected ',' or ']'" in refused
+    assert "line 5, column 1" in refused
+    assert SECRET not in refused
+
+
 def test_a_misspelled_tool_is_refused(apply, acme):
     assert "there is no tool pya of acme" in apply(f"{AGENT}tools: [pya]\n")
     assert "there is no tool pya of acme" in apply(

@@ -37,6 +37,9 @@ def test_a_remote_agent_comes_with_its_skills_whose_terms_stand_in_files(apply, 
     assert (skill.name, skill.timeout.total_seconds()) == ("Echo", 120)
     assert apply(far + TERMS).startswith("= 2 as they are")
     assert apply(exported()).startswith("= 3 as they are")
+    own = "kind: agent\ntenant: acme\nslug: me\nname: Me\n---\n" + TERMS.replace("far", "me")
+    apply(own.replace("slug: echo", "slug: own"), "--prune")
+    assert Skill.objects.get(slug="echo").is_active
     assert "offers no skill sing" in apply(far + TERMS.replace("echo", "sing"))
     assert "says what its skills are" in apply(f"{far}{TERMS}name: Mine\n")
 

@@ -46,8 +46,17 @@ def _parsed(text: str, load: Callable[[], Any]) -> Any:
         return load()
     except RecursionError:
         raise ManifestRefused("the text is nested too deeply") from None
+    except yaml.MarkedYAMLError as failure:
+        raise ManifestRefused(f"the text is not YAML: {_place_of(failure)}") from None
     except (yaml.YAMLError, ValueError) as failure:
         raise ManifestRefused(f"the text is not YAML: {failure}") from None
+
+
+def _place_of(failure: yaml.MarkedYAMLError) -> str:
+    """Without the lines around it, which may have a secret in them that somebody wrote down."""
+    mark = failure.problem_mark
+    where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+    return f"{failure.problem}{where}"
 
 
 def text_of(manifest: Manifest) -> str:
