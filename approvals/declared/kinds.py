@@ -166,6 +166,10 @@ class Kind(Generic[S]):
         """False for what is as good as gone already, and for what stays in any case."""
         return True
 
+    def rank(self, wanted: S) -> int:
+        """Those of a lower rank are carried out first; else they are in the order of the files."""
+        return 0
+
     def is_moot(self, wanted: S) -> bool:
         """True for what is not there, and does not have to be made."""
         return False

@@ -86,6 +86,10 @@ class People(Kind[PersonSpec]):
                 is_active=row.is_active,
             )
 
+    def rank(self, wanted: PersonSpec) -> int:
+        """Operators first: the last one before them may go then."""
+        return 0 if Role.OPERATOR in wanted.roles and wanted.is_active else 1
+
     def edits(self, before: PersonSpec, wanted: PersonSpec) -> Edits:
         edits = super().edits(before, wanted)
         return {name: edit for name, edit in edits.items() if edit[1] is not None}

@@ -94,7 +94,7 @@ def plan(documents: Sequence[Document], *, prune: bool) -> list[Step]:
         own = [each.spec for each in documents if each.kind.name == kind.name]
         for tenant in sorted({spec.tenant for spec in own}):
             there = {each.key: each for each in kind.present(tenant)}
-            wanted = [spec for spec in own if spec.tenant == tenant]
+            wanted = sorted((spec for spec in own if spec.tenant == tenant), key=kind.rank)
             steps += [_step(kind, spec, there.pop(spec.key, None)) for spec in wanted]
             gone = [each for each in there.values() if kind.is_removable(each)]
             mark = Mark.REMOVE if prune else Mark.UNDECLARED

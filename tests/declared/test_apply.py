@@ -63,8 +63,8 @@ def test_files_make_what_they_declare(apply):
 
     assert said.splitlines()[:5] == [
         "+ tenant acme",
-        "+ person acme/alice",
         "+ person acme/olga",
+        "+ person acme/alice",
         "+ agent acme/helpdesk",
         "+ token acme/helpdesk propose until 2099-01-31T00:00:00+00:00",
     ]

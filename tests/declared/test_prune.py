@@ -121,6 +121,14 @@ def test_the_last_operator_stays(apply, olga_user, alice_user):
     assert Membership.objects.filter(user=olga_user, role="operator").exists()
 
 
+def test_an_operator_hands_over_to_another_in_one_file(apply, olga_user, alice_user):
+    said = apply(person("olga", "viewer") + "---\n" + person("alice", "operator"))
+
+    assert "!" not in said, said
+    rows = Membership.objects.order_by("user__username").values_list("user__username", "role")
+    assert list(rows) == [("alice", "operator"), ("olga", "viewer")]
+
+
 def test_what_a_file_names_is_not_removed_by_the_same_apply(apply, helpdesk, supervisor):
     token = "---\nkind: token\ntenant: acme\nagent: supervisor\nscopes: [decide]\n"
 
