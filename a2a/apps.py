@@ -14,10 +14,11 @@ class A2AConfig(AppConfig):
         from a2a.builtin import runs
         from a2a.protocol import push
         from a2a.rest.doorbell import wake_workers
-        from a2a.states import BY_KIND
-        from a2a.tasks.records import sealed_content, stored_content
+        from a2a.states import BY_KIND, TaskEventKind
+        from a2a.tasks.records import decision_records, sealed_content, stored_content
         from ledger.events import outbox
         from ledger.foundation import doorbell
+        from ledger.proof.archive import register_source
         from ledger.proof.audit import Family, Standing, register_family
         from ledger.workers import register_step
 
@@ -31,6 +32,7 @@ class A2AConfig(AppConfig):
                 stored_content.contents,
             )
         )
+        register_source(frozenset({TaskEventKind.ANSWERED}), decision_records.of_answered)
         outbox.register(push.PushChannel())
         doorbell.register_bell(wake_workers)
         doorbell.register_listener(runs.follow_event)

@@ -3,6 +3,7 @@
     python manage.py export_ledger ledger.jsonl
     python examples/verify.py ledger.jsonl --public-key HEX
     python examples/verify.py record decision-record.json --key VERIFIER_KEY
+    python examples/verify.py evidence archive.zip --key VERIFIER_KEY
 
 Written from docs/audit.md alone, with the standard library and `cryptography`. Every fault is a
 line that names its row; the exit status is 1 if there is one.
@@ -12,11 +13,15 @@ from __future__ import annotations
 
 import argparse
 import base64
+import csv
 import hashlib
+import io
 import json
 import sys
 import time
 import unicodedata
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -2989,7 +2994,426 @@ def verify(
     yield from outside_faults(points, outside)
 
 
+# --- an archive for auditors --------------------------------------------------------------------
+
+OF_EVERY_ARCHIVE = {
+    "README.txt",
+    "changes.jsonl",
+    "decisions.csv",
+    "holders.csv",
+    "log.json",
+    "mapping.csv",
+    "mapping.md",
+    "records.jsonl",
+    "rules.jsonl",
+    "sample.csv",
+    "verify.py",
+}
+DECIDED = {
+    "approval_recorded",
+    "approved",
+    "approval_withdrawn",
+    "passed_on",
+    "rejected",
+    "sent_back",
+    "refused",
+    "expired",
+    "task_answered",
+}
+OF_RULES = {"rules_activated", "rules_asked", "rules_declined"}
+OF_GROUPS = {
+    "group_made",
+    "group_member_added",
+    "group_member_removed",
+    "group_change_asked",
+    "group_change_declined",
+}
+OF_ROLES = {"role_granted", "role_revoked"}
+OF_BRAKES = {"brake_put", "brake_lifted"}
+DECISION_COLUMNS = (
+    *("type", "id", "tool", "risk", "amount", "currency", "proposed_by"),
+    *("state", "decided_by", "decided_at", "link"),
+)
+SAMPLE_COLUMNS = (*DECISION_COLUMNS, "looked_at_by", "looked_at_on", "result", "remarks")
+HOLDING_COLUMNS = (
+    *("what", "name", "principal", "person", "since", "until"),
+    *("given_by", "asked_by", "given_in_event", "ended_by", "ended_in_event"),
+)
+HOLDS = {
+    "user_created": ("account", True),
+    "user_activated": ("account", True),
+    "user_deactivated": ("account", False),
+    "staff_granted": ("staff", True),
+    "staff_revoked": ("staff", False),
+    "superuser_granted": ("superuser", True),
+    "superuser_revoked": ("superuser", False),
+    "role_granted": ("role", True),
+    "role_revoked": ("role", False),
+    "group_member_added": ("group", True),
+    "group_member_removed": ("group", False),
+}
+
+
+class EvidenceArchive:
+    """One archive: its manifest, and what the files say that it lists."""
+
+    def __init__(self, file: zipfile.ZipFile, keys: list[Key], witnesses: list[Key]) -> None:
+        self.file, self.keys, self.witnesses = file, keys, witnesses
+        self.manifest: Record = self.json("manifest.json")
+        self.tenant = self.manifest["tenant"]
+        self.begin, self.end = self.manifest["from"], self.manifest["to"]
+        self.decided: set[str] = set()
+        self.chosen: list[tuple[str, list[str]]] = []
+        self.last_place = -1  # in the log, of the decisions of the period
+
+    def json(self, name: str) -> Record:
+        value = json.loads(self.file.read(name), object_pairs_hook=without_repeats)
+        return dict(value)
+
+    def lines(self, name: str) -> Iterator[Record]:
+        with self.file.open(name) as raw:
+            for line in io.TextIOWrapper(raw, encoding="utf-8", newline="\n"):
+                yield dict(json.loads(line, object_pairs_hook=without_repeats))
+
+    def table(self, name: str) -> Iterator[list[str]]:
+        with self.file.open(name) as raw:
+            yield from csv.reader(io.TextIOWrapper(raw, encoding="utf-8", newline=""), strict=True)
+
+    def is_within(self, event: Record) -> bool:
+        return bool(self.begin <= rfc3339(event["at"]) < self.end)
+
+    # --- the files and their seal ---
+
+    def file_faults(self) -> Iterator[str]:
+        if (self.manifest.get("format"), self.manifest.get("version")) != ("assent-evidence", 1):
+            yield "this is no archive of a version that is known here."
+            return
+        listed = {each["name"]: each for each in self.manifest["files"]}
+        stored = [entry.filename for entry in self.file.infolist()]
+        expected = OF_EVERY_ARCHIVE | ({"ledger.jsonl"} & set(listed))
+        if set(listed) != expected or len(listed) != len(self.manifest["files"]):
+            yield "the manifest lists other files than an archive has."
+        if sorted(stored) != sorted({*expected, "manifest.json", "seal.json"}):
+            odd = sorted(set(stored) ^ {*expected, "manifest.json", "seal.json"})
+            yield f"files are missing, were added, or are there twice: {', '.join(odd) or stored}."
+            return
+        for name in sorted(expected & set(listed)):
+            digest, size = hashlib.sha256(), 0
+            with self.file.open(name) as raw:
+                while part := raw.read(1 << 20):
+                    digest.update(part)
+                    size += len(part)
+            if (digest.hexdigest(), size) != (listed[name]["sha256"], listed[name]["bytes"]):
+                yield f"{name} is not as it was sealed."
+
+    def seal_faults(self) -> Iterator[str]:
+        seal = self.json("seal.json")
+        if set(seal) != {"event", "checkpoint", "keys"}:
+            yield "the seal has members that nothing proves, or lacks some."
+            return
+        event = seal["event"]
+        yield from self.event_faults([event], seal)
+        details = says(event)
+        wanted = {
+            "subject": f"evidence:{self.tenant}",
+            "manifest": sha256(self.file.read("manifest.json")),
+            "from": self.begin,
+            "to": self.end,
+        }
+        if (event["kind"], event["tenant"]) != ("evidence_made", self.tenant) or any(
+            details.get(name) != value for name, value in wanted.items()
+        ):
+            yield "the manifest is not the one that was sealed."
+
+    def event_faults(self, events: list[Record], log: Record) -> Iterator[str]:
+        """Each is as it was sealed, and in the signed log."""
+        for event in events:
+            name = f"event {event.get('id')}"
+            if set(event) != OF_EVERY_EVENT:
+                yield f"{name} has members that nothing proves, or lacks some."
+                return
+            if event["hash"] != sha256(netstrings(text_of(field, event[field]) for field in EVENT)):
+                yield f"{name} was changed."
+            if event["reason_digest"] != digest(event["reason"]):
+                yield f"{name}: the reason was changed."
+            if event["subject"] != str(uuid5(ACCOUNTS, str(says(event).get("subject")))):
+                yield f"{name} is of something else."
+        yield from note_faults(log, self.keys, self.witnesses)
+        yield from place_faults({**log, "events": events, "not_in_checkpoint": []})
+
+    # --- decisions ---
+
+    def record_faults(self) -> Iterator[str]:
+        rows = self.table("decisions.csv")
+        if next(rows, None) != [*DECISION_COLUMNS]:
+            yield "decisions.csv has other columns."
+        before = ("", "")
+        for record in self.lines("records.jsonl"):
+            name = f"{record['subject']['type']} {record['subject']['id']}"
+            for fault in record_faults(record, self.keys, self.witnesses):
+                yield f"{name}: {fault}"
+            row, decided = self.row_of(record), list(self.decisions_in(record))
+            place = ({"transaction": "0", "task": "1"}[row[0]], row[1])
+            if place <= before:
+                yield f"{name} is there twice, or not in its order."
+            before = place
+            if any(event["tenant"] != self.tenant for event in record["events"]):
+                yield f"{name} is of another tenant."
+            if not decided:
+                yield f"{name}: nothing was decided upon it in the period."
+            if None in [event["leaf_index"] for event in decided]:
+                yield f"{name}: a decision of the period is under no checkpoint."
+            of_record = [event["leaf_index"] for event in decided if event["inclusion"] is not None]
+            self.last_place = max([self.last_place, *of_record])
+            self.decided.add(row[1])
+            if next(rows, None) != row:
+                yield f"decisions.csv does not say what the record of {name} does."
+            self.offer(row)
+        if next(rows, None) is not None or len(self.decided) != self.manifest["decisions"]:
+            yield "there are more or fewer decisions than the archive says."
+
+    def decisions_in(self, record: Record) -> Iterator[Record]:
+        return (e for e in record["events"] if e["kind"] in DECIDED and self.is_within(e))
+
+    def row_of(self, record: Record) -> list[str]:
+        kind, subject = record["subject"]["type"], record["subject"]["id"]
+        prepared = record.get("prepared", {})
+        votes = record["summary"]["decisions"]
+        return [
+            spreadsheet(cell)
+            for cell in (
+                kind,
+                subject,
+                prepared["tool"] if kind == "transaction" else record["task"]["skill"],
+                prepared.get("risk_level", ""),
+                prepared.get("amount", ""),
+                prepared.get("currency", ""),
+                prepared.get("proposed_by", ""),
+                record["summary"]["state"],
+                " ".join(f"{vote['kind']}:{vote['principal']}" for vote in votes),
+                votes[-1]["at"] if votes else "",
+                f"{self.manifest['desk']}/{kind}s/{subject}/",
+            )
+        ]
+
+    def offer(self, row: list[str]) -> None:
+        chance = self.manifest["sample"]["chance"]
+        self.chosen.append((sha256(f"{chance}{row[1]}".encode()), row))
+        if len(self.chosen) > 2 * self.manifest["sample"]["size"] + 100:
+            self.chosen = self.first_of_chance()
+
+    def first_of_chance(self) -> list[tuple[str, list[str]]]:
+        return sorted(self.chosen)[: self.manifest["sample"]["size"]]
+
+    def sample_faults(self) -> Iterator[str]:
+        """The chance is the root of the first checkpoint over all decisions of the period."""
+        note, chance = self.json("log.json")["head"], self.manifest["sample"]["chance"]
+        if note is None or not self.decided:
+            if note is not None or self.decided or chance:
+                yield "the chance for the sample comes from nowhere."
+        else:
+            _origin, size, root, previous = note.split("\n")[:4]
+            is_first = int(previous.removeprefix("previous ") or 0) <= self.last_place < int(size)
+            is_signed = any(
+                note.startswith(f"{key.name}\n") and key.signed(note) for key in self.keys
+            )
+            if not is_signed or not is_first or decoded(root).hex() != chance:
+                yield "the chance for the sample is not that of the log."
+        rows = [[*row, "", "", "", ""] for _, row in self.first_of_chance()]
+        if list(self.table("sample.csv")) != [[*SAMPLE_COLUMNS], *rows]:
+            yield "sample.csv is not what chance has chosen."
+
+    # --- rules and rights ---
+
+    def change_faults(self) -> Iterator[str]:
+        events = list(self.lines("changes.jsonl"))
+        log = self.json("log.json")
+        yield from self.event_faults(events, {name: log[name] for name in ("checkpoint", "keys")})
+        chains: dict[str, list[Record]] = {}
+        for event in events:
+            if rfc3339(event["at"]) >= self.end:
+                yield f"event {event['id']} is after the period."
+            is_general = event["kind"] in OF_BRAKES | set(FLAGS)
+            if event["tenant"] != self.tenant and not is_general:
+                yield f"event {event['id']} is of another tenant."
+            if event["kind"] not in OF_RULES | OF_GROUPS | OF_ROLES | OF_BRAKES | set(FLAGS):
+                yield f"event {event['id']} is no change of rules or rights."
+            chains.setdefault(event["subject"], []).append(event)
+        for chain in chains.values():
+            if chain[0]["kind"] in OF_RULES | OF_GROUPS:
+                yield from chain_faults("account", chain)
+        if list(self.lines("rules.jsonl")) != self.rules_in_force(events):
+            yield "rules.jsonl is not what the events say."
+        held = [[*HOLDING_COLUMNS], *self.holdings(events)]
+        if list(self.table("holders.csv")) != held:
+            yield "holders.csv is not what the events say."
+
+    def counts(self, since: str, until: str) -> bool:
+        return bool(since < self.end and not (until and until <= self.begin))
+
+    def rules_in_force(self, events: list[Record]) -> list[Record]:
+        activated = [event for event in events if event["kind"] == ACTIVATED]
+        times = [rfc3339(event["at"]) for event in activated]
+        return [
+            {
+                "number": says(event)["number"],
+                "since": since,
+                "until": until,
+                "asked_by": says(event).get("asked_by", ""),
+                "asked_by_name": says(event).get("asked_by_name", ""),
+                "confirmed_by": event["principal"],
+                "confirmed_by_name": event["principal_name"],
+                "loosens": says(event).get("loosens", []),
+                "rules": says(event)["rules"],
+                "event": event["id"],
+            }
+            for event, since, until in zip(activated, times, [*times[1:], ""], strict=False)
+            if self.counts(since, until)
+        ]
+
+    def holdings(self, events: list[Record]) -> list[list[str]]:
+        rows: list[Record] = []
+        for event in events:
+            if event["kind"] not in HOLDS:
+                continue
+            (what, is_begun), details = HOLDS[event["kind"]], says(event)
+            named = {"role": details.get("role", ""), "group": details["name"]}.get(what, "")
+            who = details["person"] if what == "group" else details["subject"]
+            key = {"what": what, "name": named, "principal": who}
+            open_ = [row for row in rows if key.items() <= row.items() and not row["ended_by"]]
+            if not is_begun and open_:
+                at = rfc3339(event["at"])
+                open_[-1]["until"] = min(at, open_[-1]["until"] or at)
+                open_[-1]["ended_by"] = event["principal"]
+                open_[-1]["ended_in_event"] = str(event["id"])
+            elif is_begun and (not open_ or what == "group"):
+                since = max(int(details.get("starts_at") or 0), int(event["at"]))
+                ends_at = details.get("ends_at")
+                rows.append(
+                    {
+                        **key,
+                        "person": details["person_name" if what == "group" else "name"],
+                        "since": rfc3339(str(since)),
+                        "until": rfc3339(ends_at) if ends_at else "",
+                        "given_by": event["principal"],
+                        "asked_by": details.get("asked_by", ""),
+                        "given_in_event": str(event["id"]),
+                        "ended_by": "",
+                        "ended_in_event": "",
+                    }
+                )
+        return [
+            [spreadsheet(row[column]) for column in HOLDING_COLUMNS]
+            for row in rows
+            if self.counts(row["since"], row["until"])
+        ]
+
+    # --- the whole ledger ---
+
+    def ledger_faults(self) -> Iterator[str]:
+        """With the whole ledger: it verifies, and the archive leaves out no decision of it."""
+        if "ledger.jsonl" not in self.file.namelist():
+            return
+        keys = [key.public for key in self.keys]
+        with self.file.open("ledger.jsonl") as raw:
+            lines = io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+            for fault in verify(lines, keys, witnesses=self.witnesses, patience_s=float("inf")):
+                yield f"ledger.jsonl: {fault}"
+        of_archive = {event["id"] for event in self.lines("changes.jsonl")}
+        people: set[str] = set()
+        changes, decided = [], set()
+        for event in self.lines("ledger.jsonl"):
+            if event["type"] != "event" or rfc3339(event["at"]) >= self.end:
+                continue
+            is_ours, kind = event["tenant"] == self.tenant, event["kind"]
+            if kind in DECIDED and is_ours and self.is_within(event):
+                decided.add(event["subject"])
+            if (kind in OF_ROLES and is_ours) or kind == "superuser_granted":
+                people.add(event["subject"])
+            is_brake = kind in OF_BRAKES and event["tenant"] in ("", self.tenant)
+            if is_brake or (kind in OF_RULES | OF_GROUPS | OF_ROLES and is_ours) or kind in FLAGS:
+                changes.append(event)
+        expected = {e["id"] for e in changes if e["kind"] not in FLAGS or e["subject"] in people}
+        if decided != self.decided or expected != of_archive:
+            yield "the archive leaves out decisions or changes that the ledger has."
+
+
+UNREADABLE_ARCHIVE = (
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError),
+    *(
+        OSError,
+        EOFError,
+        NotImplementedError,
+        RuntimeError,
+        zlib.error,
+        zipfile.BadZipFile,
+        SystemExit,
+    ),
+)
+NOT_PROVED = "That no decision was left out is not proved: only an archive with the ledger does."
+
+
+def spreadsheet(value: Any) -> str:
+    """Text that no spreadsheet takes for a formula."""
+    text = str(value)
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+
+
+def evidence_faults_of(archive: EvidenceArchive, wanted: Record) -> Iterator[str]:
+    """Faults of an archive; of one whose files are not the sealed ones, nothing else is read."""
+    of_files = [*archive.file_faults(), *archive.seal_faults()]
+    yield from of_files
+    for name, value in wanted.items():
+        is_same = archive.tenant == value if name == "tenant" else True
+        if value and not (is_same and archive.manifest[name].startswith(value)):
+            yield f"its {name} is {archive.manifest[name]!r}, and not {value!r}."
+    if not of_files:
+        yield from archive.record_faults()
+        yield from archive.sample_faults()
+        yield from archive.change_faults()
+        yield from archive.ledger_faults()
+
+
+def verify_evidence(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="verify.py evidence", description="Proves an archive for auditors, offline."
+    )
+    parser.add_argument("file")
+    parser.add_argument("--key", action="append", required=True, help="verifier key of the log")
+    parser.add_argument("--witness", action="append", default=[], help="must have cosigned")
+    parser.add_argument("--tenant", default="", help="it must be of this tenant")
+    parser.add_argument("--from", default="", help="how the instant reads at which it must begin")
+    parser.add_argument("--to", default="", help="and the one before which it must end, in UTC")
+    options = vars(parser.parse_args(arguments))
+    keys, witnesses = [*map(Key, options["key"])], [*map(Key, options["witness"])]
+    faults = []
+    try:
+        with zipfile.ZipFile(options["file"]) as file:
+            archive = EvidenceArchive(file, keys, witnesses)
+            wanted = {name: options[name] for name in ("tenant", "from", "to")}
+            for fault in evidence_faults_of(archive, wanted):
+                faults.append(fault)
+                print(printable(fault))
+    except UNREADABLE_ARCHIVE as failure:
+        faults.append(repr(failure))
+        print(printable(f"it cannot be read: {failure!r}"))
+    if faults:
+        print(f"{len(faults)} faults: this archive proves nothing.")
+        return 1
+    print(
+        printable(
+            f"{archive.manifest['decisions']} decisions of {archive.tenant}, from {archive.begin} "
+            f"until before {archive.end}: all is as it was sealed."
+        )
+    )
+    is_whole = any(each["name"] == "ledger.jsonl" for each in archive.manifest["files"])
+    print("None of the ledger is missing." if is_whole else NOT_PROVED)
+    return 0
+
+
 def main() -> int:
+    if sys.argv[1:2] == ["evidence"]:
+        return verify_evidence(sys.argv[2:])
     if sys.argv[1:2] == ["record"]:
         return verify_record(sys.argv[2:])
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")

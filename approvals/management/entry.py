@@ -17,6 +17,7 @@ USAGE = """\
 assent serve          try it: everything on this machine, empty, with its own PostgreSQL and Valkey
 assent demo           the same with demo people, tools and working agents
 assent run PROCESS    one process for production: migrate, web, worker, courier, sweeper, slack, bus
+assent evidence …     an archive for auditors: `assent evidence --help`
 assent manage …       a command of the server; `assent manage help` lists them
 assent version
 
@@ -31,6 +32,8 @@ def main() -> None:
     match sys.argv[1:]:
         case [("serve" | "demo") as name, *options]:
             _manage([ON_TRIAL[name], *options])
+        case ["evidence", *_]:
+            _manage(sys.argv[1:])
         case ["manage", *arguments]:
             _manage(arguments)
         case ["run", name, *options]:

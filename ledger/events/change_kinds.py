@@ -110,6 +110,7 @@ class ChangeKind(TextChoices):
     CREDENTIAL_ADDED = "credential_added", Sentence("added a credential for tools elsewhere")
     CREDENTIAL_CHANGED = "credential_changed", Sentence("changed a credential for tools elsewhere")
     CREDENTIAL_REMOVED = "credential_removed", Sentence("removed a credential for tools elsewhere")
+    EVIDENCE_MADE = "evidence_made", Sentence("made an archive for auditors")
     LOG_STOPPED = "log_stopped", Sentence("could not sign the audit log")
     TOKEN_ISSUED = "token_issued", Sentence("issued a token")
     TOKEN_REVOKED = "token_revoked", Sentence("revoked a token")

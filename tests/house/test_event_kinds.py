@@ -236,6 +236,7 @@ NOT_TOLD_TO_THE_PERSON = {
     "credential_removed",
     "webhook_changed",
     "webhook_secret_renewed",
+    "evidence_made",
     "log_stopped",
     "token_issued",
     "token_revoked",

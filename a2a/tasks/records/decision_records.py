@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from a2a.models import Question, Task
 from a2a.tasks.records import digests
 from ledger.proof.audit import decision_records
@@ -39,3 +41,8 @@ def of_task(task: Task) -> Record:
                 for question in Question.objects.filter(task=task).order_by("pk")
             ],
         )
+
+
+def of_answered(subject: UUID) -> Record:
+    """The record of the task of this id, for an archive."""
+    return of_task(Task.objects.get(pk=subject))

@@ -110,7 +110,7 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
     rows = Event.objects.filter(subject=subject).order_by("seq")
     links = [Link(*values) for values in rows.values_list(*Link._fields)]
     apart = _signing_links(links)
-    point = _checkpoint_over(links[-1].id) if links else None
+    point = checkpoint_over(links[-1].id) if links else None
     ids = [link.id for link in (*links, *apart)]
     proofs = checkpoints.inclusions(ids, point) if point else {}
     return {
@@ -120,15 +120,22 @@ def record_of(kind: str, subject: Any, **sections: Any) -> Record:
         "subject": {"type": kind, "id": str(subject)},
         **sections,
         "summary": summary_of(links),
-        "events": [_event(link, proofs.get(link.id)) for link in links],
-        **({"signing_events": [_event(e, proofs.get(e.id)) for e in apart]} if apart else {}),
+        "events": [with_place(link, proofs.get(link.id)) for link in links],
+        **({"signing_events": [with_place(e, proofs.get(e.id)) for e in apart]} if apart else {}),
+        **signed_by(point),
+        "not_in_checkpoint": [link.id for link in links if link.id not in proofs],
+        "next_checkpoint_within_s": int(settings.CHECKPOINT_EVERY_S),
+    }
+
+
+def signed_by(point: Checkpoint | None) -> Record:
+    """The checkpoint with its cosignatures, and the keys that it is to be compared with."""
+    return {
         "checkpoint": None if point is None else str(checkpoints.cosigned_note(point)),
         "keys": {
             "log": None if point is None else str(checkpoints.key_of(point)),
             "witnesses": _witnesses_of(point),
         },
-        "not_in_checkpoint": [link.id for link in links if link.id not in proofs],
-        "next_checkpoint_within_s": int(settings.CHECKPOINT_EVERY_S),
     }
 
 
@@ -190,7 +197,8 @@ def as_file(record: Mapping[str, Any]) -> str:
     return json.dumps(record, ensure_ascii=False, indent=1) + "\n"
 
 
-def _event(link: Link, proof: Inclusion | None) -> Record:
+def with_place(link: Link, proof: Inclusion | None) -> Record:
+    """One event, all fields as text as its seal reads them, with its place in the log."""
     fields: Record = {name: seals.as_text(getattr(link, name)) for name in Link._fields}
     fields |= {"id": link.id, "seq": link.seq}
     fields["leaf_index"] = None if proof is None else proof.index
@@ -198,7 +206,7 @@ def _event(link: Link, proof: Inclusion | None) -> Record:
     return {**fields, "inclusion": path}
 
 
-def _checkpoint_over(event_id: int) -> Checkpoint | None:
+def checkpoint_over(event_id: int) -> Checkpoint | None:
     """The newest that a witness cosigned and that covers the event; or just the newest."""
     cosigned = Checkpoint.objects.filter(upto_event__gte=event_id, cosignatures__isnull=False)
     return cosigned.order_by("-size").first() or checkpoints.latest()
