@@ -65,6 +65,7 @@ RIGHTS = {
     "ledger_groupmember": KEEP,
     "ledger_budget": KEEP,
     "ledger_sweeperlease": KEEP,
+    "ledger_siemposition": KEEP,
     "ledger_agent": KEEP,
     "a2a_task": KEEP,
     "a2a_message": KEEP,

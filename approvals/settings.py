@@ -359,6 +359,12 @@ PLAN_THREADS = int(text("ASSENT_PLAN_THREADS", "12"))
 CALL_THREADS = int(text("ASSENT_CALL_THREADS", "256"))
 # Bearer token with which /metrics may be read; without one it is not there.
 METRICS_TOKEN = text("ASSENT_METRICS_TOKEN")
+# Where the log goes for a SIEM: an address, the form that is spoken there, and its token.
+SIEM_URL = text("ASSENT_SIEM_URL")
+SIEM_FORM = text("ASSENT_SIEM_FORM", "json")
+SIEM_TOKEN = text("ASSENT_SIEM_TOKEN")
+# A file of certificate authorities (PEM) that vouch for it, in the place of the public ones.
+SIEM_CA = text("ASSENT_SIEM_CA")
 # Networks (CIDR) that webhooks may reach although they are private.
 WEBHOOK_NETWORKS = names("ASSENT_WEBHOOK_NETWORKS")
 # Ports of the public internet that we call; in the networks above any.

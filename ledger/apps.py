@@ -11,6 +11,7 @@ class LedgerConfig(AppConfig):
 
     def ready(self) -> None:
         from ledger.api import pending
+        from ledger.delivery import siem
         from ledger.delivery.webhooks import channel, owners
         from ledger.events import outbox
         from ledger.foundation import doorbell
@@ -19,11 +20,12 @@ class LedgerConfig(AppConfig):
         from ledger.sign_off.rules import sets
         from ledger.tools import checks, mcp_upstreams, pinned_contracts, watched  # noqa: F401
         from ledger.tools.registrations import changes
-        from ledger.workers import jobs, register_job, register_step, start_checks  # noqa: F401
+        from ledger.workers import jobs, register_job, register_step, start_checks
 
         tracing.begin()
         outbox.register(channel.WebhookChannel(), only_if=channel.HAS_WEBHOOK)
         outbox.register(owners.OwnerChannel())
+        start_checks.register_check(siem.terms)
         doorbell.register_bell(doorbell.wake_waiting_agents)
         doorbell.register_bell(pending.wake_supervisors)
         changes.register()

@@ -166,6 +166,14 @@ ALARMS = (
         above=300,
     ),
     Alarm(
+        "AssentSiemBehind",
+        "the SIEM does not get the log",
+        "assent_siem_behind_seconds",
+        "look for `the SIEM` in the couriers' log",
+        above=300,
+        is_grave=False,
+    ),
+    Alarm(
         "AssentRowHeld",
         "a row does not verify, if no operator placed a hold",
         "assent_retention",

@@ -23,6 +23,7 @@ from approvals.metrics.metric import (
 )
 from ledger import workers
 from ledger.api.waiting import waiters
+from ledger.delivery import siem
 from ledger.foundation import liveness
 from ledger.foundation.postgres import sessions_allowed
 from ledger.models import (
@@ -73,6 +74,11 @@ def infrastructure(tenants: Tenants) -> Iterator[Metric]:
         "assent_events_uncovered_seconds",
         "Age of the oldest event that is under no checkpoint.",
         age(checkpoints.uncovered_since()) or 0.0,
+    )
+    yield single(
+        "assent_siem_behind_seconds",
+        "Age of the oldest event that the SIEM has not taken.",
+        (age(siem.behind_since()) or 0.0) if settings.SIEM_URL else None,
     )
     yield labelled("assent_queue_jobs", "Jobs in the queues.", "queue", _queues())
     yield labelled("assent_processes", "Processes that live.", "kind", _processes())

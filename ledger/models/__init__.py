@@ -16,7 +16,15 @@ from ledger.models.decisions import (
     contents_of,
     paragraphs_of,
 )
-from ledger.models.events import Checkpoint, Cosignature, Delivery, DeliveryState, Event, Tile
+from ledger.models.events import (
+    Checkpoint,
+    Cosignature,
+    Delivery,
+    DeliveryState,
+    Event,
+    SiemPosition,
+    Tile,
+)
 from ledger.models.four_eyes import ChangeRequest, RequestState
 from ledger.models.ids import IdempotencyKey, id_or_none, new_id
 from ledger.models.limits import (
@@ -115,6 +123,7 @@ __all__ = [
     "RuleSetState",
     "Scope",
     "SearchTerm",
+    "SiemPosition",
     "SilentAddress",
     "SubjectUse",
     "SweeperLease",

@@ -122,6 +122,25 @@ class Delivery(models.Model):
         return f"{self.channel} to {self.recipient or 'whom it concerns'}"
 
 
+class SiemPosition(models.Model):
+    """Up to which event the SIEM took the log. ``ledger.delivery.siem`` writes the one row."""
+
+    id = models.SmallIntegerField(primary_key=True)
+    upto_event = models.BigIntegerField()
+    # Raised by one with each batch; a write that carries an older one is void.
+    epoch = models.BigIntegerField()
+    held_until = models.DateTimeField(help_text="No other batch is sent before.")
+    failures = models.PositiveSmallIntegerField(help_text="In a row.")
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(name="ledger_siemposition_one_row", condition=Q(id=1))
+        ]
+
+    def __str__(self) -> str:
+        return f"up to event {self.upto_event}"
+
+
 class Checkpoint(models.Model):
     """A signed statement of how many sealed events there are, and of the root over them."""
 

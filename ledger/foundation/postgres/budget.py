@@ -31,7 +31,7 @@ def needed() -> dict[str, int]:
     return {
         **_of("web", settings.WEB_PROCESSES, settings.DATABASE_POOL + 1),
         **_of("workers", settings.WORKER_PROCESSES, WORKER_SESSIONS),
-        **_of("couriers", settings.COURIER_PROCESSES, COURIER_SESSIONS),
+        **_of("couriers", settings.COURIER_PROCESSES, COURIER_SESSIONS + bool(settings.SIEM_URL)),
         **_of("git bus", settings.BUS_PROCESSES, BUS_SESSIONS),
         "the sweeper and its stand-by": SWEEPER_SESSIONS + STANDBY_SESSIONS,
         "to spare": SPARE,

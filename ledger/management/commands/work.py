@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import connection
 
 from ledger.delivery.couriers import Courier
+from ledger.delivery.siem import Siem
 from ledger.foundation import doorbell, liveness, stopping
 from ledger.foundation.postgres import COURIER_SESSIONS, WORKER_SESSIONS, sessions
 from ledger.workers import Calls, QueueThreads, refuse_if_unsafe
@@ -65,16 +66,20 @@ def _kinds_of(names: list[str]) -> list[str]:
     return ["worker"] * is_worker + ["courier"] * is_courier
 
 
-def _threads_for(names: Sequence[str], stop: threading.Event) -> list[Courier | QueueThreads]:
+def _threads_for(
+    names: Sequence[str], stop: threading.Event
+) -> list[Courier | QueueThreads | Siem]:
     """One thread for the queues that wait for each other, and those of the others."""
     of_their_own = {*settings.QUEUE_THREADS, settings.DELIVER}
     shared = [name for name in names if name not in of_their_own]
-    threads: list[Courier | QueueThreads] = []
+    threads: list[Courier | QueueThreads | Siem] = []
     if shared:
         threads.append(QueueThreads(shared, 1, stop, Calls(settings.CALL_THREADS)))
     for name in names:
         if name == settings.DELIVER:
             threads.append(Courier(stop))
+            if settings.SIEM_URL:
+                threads.append(Siem(stop))
         elif name in of_their_own:
             threads.append(QueueThreads([name], settings.QUEUE_THREADS[name], stop))
     return threads
