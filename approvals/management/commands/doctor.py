@@ -24,8 +24,9 @@ CLOCK_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """``mend`` is empty for what is right."""
+    """``mend`` is empty for what is right. ``name`` has nothing of the installation in it."""
 
+    name: str
     what: str
     mend: str = ""
 
@@ -35,7 +36,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
-        findings = [*_settings(), *_database(), *_redis()]
+        findings = [*findings_now()]
         for finding in findings:
             word = f"wrong  {finding.what}\n       {finding.mend}" if finding.mend else ""
             self.stdout.write(word or f"ok     {finding.what}")
@@ -45,11 +46,18 @@ class Command(BaseCommand):
             sys.exit(1)
 
 
+def findings_now() -> Iterator[Finding]:
+    yield from _settings()
+    yield from _database()
+    yield from _redis()
+
+
 def _settings() -> Iterator[Finding]:
     faults = [check for check in run_checks() if check.is_serious()]
-    yield from (Finding(f"settings: {each.msg}", each.hint or "See the text.") for each in faults)
+    for each in faults:
+        yield Finding(str(each.id), f"settings: {each.msg}", each.hint or "See the text.")
     if not faults:
-        yield Finding("settings: they pass the checks of a start")
+        yield Finding("settings", "settings: they pass the checks of a start")
 
 
 def _database() -> Iterator[Finding]:
@@ -59,20 +67,22 @@ def _database() -> Iterator[Finding]:
             at, version = cursor.fetchone()
     except DatabaseError as failure:
         line = str(failure).strip().partition("\n")[0]
-        yield Finding(f"database: it does not answer: {line}", "Start it, or correct DATABASE_URL.")
+        mend = "Start it, or correct DATABASE_URL."
+        yield Finding("database.away", f"database: it does not answer: {line}", mend)
         return
     if version < OLDEST_POSTGRES * 10_000:
-        yield Finding(f"database: PostgreSQL {version // 10_000}", "It takes 15 or newer.")
+        what = f"database: PostgreSQL {version // 10_000}"
+        yield Finding("database.version", what, "It takes 15 or newer.")
     if abs((at - timezone.now()).total_seconds()) > CLOCK_S:
-        yield Finding(
-            "database: its clock and the one of this machine differ", "Run NTP on both of them."
-        )
+        what = "database: its clock and the one of this machine differ"
+        yield Finding("database.clock", what, "Run NTP on both of them.")
     executor = MigrationExecutor(connection)
     if left := executor.migration_plan(executor.loader.graph.leaf_nodes()):
-        yield Finding(f"database: {len(left)} migrations have not run", "Run manage.py migrate.")
+        what = f"database: {len(left)} migrations have not run"
+        yield Finding("database.migrations", what, "Run manage.py migrate.")
     for what, mend in dangers_of_database(connection):
-        yield Finding(f"database: {what}", mend)
-    yield Finding(f"database: PostgreSQL {version // 10_000} answers")
+        yield Finding("database.danger", f"database: {what}", mend)
+    yield Finding("database", f"database: PostgreSQL {version // 10_000} answers")
     if not left:
         yield from _alarms()
 
@@ -82,16 +92,18 @@ def _redis() -> Iterator[Finding]:
         doorbell.redis().ping()
     except RedisError as failure:
         yield Finding(
+            "redis.away",
             f"redis: it does not answer: {failure}",
             "Start it, or correct REDIS_URL. Until then everything comes about a second later.",
         )
     else:
-        yield Finding("redis: it answers")
+        yield Finding("redis", "redis: it answers")
 
 
 def _alarms() -> Iterator[Finding]:
     gathered = metrics.gathered()
     on = [alarm for alarm in metrics.ALARMS if alarm.is_on(gathered)]
-    yield from (Finding(f"at work: {alarm.wrong}", f"{alarm.mend}.") for alarm in on)
+    for alarm in on:
+        yield Finding(alarm.name, f"at work: {alarm.wrong}", f"{alarm.mend}.")
     if not on:
-        yield Finding("at work: processes run, nothing is late, the log is signed")
+        yield Finding("at_work", "at work: processes run, nothing is late, the log is signed")
