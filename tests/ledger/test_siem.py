@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -12,12 +13,14 @@ from django.db import connection
 from approvals import metrics
 from examples import verify
 from ledger.delivery import siem
-from ledger.delivery.siem import checks, sending
+from ledger.delivery.couriers import Courier
+from ledger.delivery.siem import Siem, checks, sending
 from ledger.events import last_settled_event
-from ledger.models import Event, SiemPosition
+from ledger.models import Agent, Event, SiemPosition
 from ledger.transactions import coordinator
 from tests.forgery import forge
 from tests.ledger.siem_receiver import FORMS, TOKEN, SiemReceiver
+from tests.ledger.webhook_receiver import SECRET, Receiver
 from tests.processes import running, until
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -240,6 +243,33 @@ def test_settings_that_cannot_work_are_refused_at_the_start(receiver, settings, 
     setattr(settings, name, value)
 
     assert [each.id for each in checks.terms()] == ["assent.E018"]
+
+
+def test_a_receiver_that_hangs_delays_nobody_else(
+    receiver, a_payment, alice, helpdesk, settings, monkeypatch
+):
+    """The courier beside it delivers, and both leave when they are told to."""
+    monkeypatch.setattr(sending, "LOOK_EVERY_S", 0.05)
+    settings.WEBHOOK_NETWORKS = ["127.0.0.0/8", "::1/128"]
+    hook, stop = Receiver(), threading.Event()
+    Agent.objects.filter(pk=helpdesk.pk).update(webhook_url=hook.url, webhook_secret=SECRET)
+    receiver.behaviours.append("late")
+    row = a_payment()
+    threads = [Siem(stop), Courier(stop)]
+    for each in threads:
+        each.start()
+    try:
+        until(lambda: receiver.taken)
+        coordinator.reject(row.pk, digest=row.intent_digest, by=alice, via="web", reason="no")
+        until(lambda: hook.taken)
+        assert not receiver.is_over.is_set()
+    finally:
+        stop.set()
+        receiver.is_over.set()
+        for each in threads:
+            each.stop(time.monotonic() + 10)
+        hook.shutdown()
+        hook.server_close()
 
 
 @pytest.mark.slow

@@ -20,6 +20,7 @@ from functools import cache
 import httpx
 from django.conf import settings
 from django.db import close_old_connections, connection
+from django.db.models.functions import Now
 
 from ledger.delivery.siem.forms import FORMS
 from ledger.events import last_settled_event
@@ -74,7 +75,7 @@ class Siem:
         while not self._stop.is_set():
             try:
                 close_old_connections()
-                settled = last_settled_event(PATIENCE) if behind_since() else None
+                settled = last_settled_event(PATIENCE) if _is_due() else None
                 while settled and send_batch(settled) and not self._stop.is_set():
                     pass
             except CONNECTION_LOST as failure:
@@ -90,6 +91,12 @@ def behind_since() -> datetime | None:
     upto = SiemPosition.objects.values_list("upto_event", flat=True).first() or 0
     later = Event.objects.filter(pk__gt=upto).order_by("pk")
     return later.values_list("at", flat=True).first()
+
+
+def _is_due() -> bool:
+    """True if there is something to send, and nobody sends it or leaves the receiver alone."""
+    is_held = SiemPosition.objects.filter(held_until__gt=Now()).exists()
+    return not is_held and behind_since() is not None
 
 
 def send_batch(settled: int) -> int:
