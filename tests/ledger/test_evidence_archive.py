@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import zipfile
+from dataclasses import replace
 from datetime import timedelta
 from io import BytesIO
 from typing import Any
@@ -23,7 +24,7 @@ from examples import verify
 from ledger import execution
 from ledger.principals import Principal, Surface, user
 from ledger.proof import retention
-from ledger.proof.archive import Archive, NotYetSigned, Period
+from ledger.proof.archive import Archive, NotYetSigned, Period, contents, summaries
 from ledger.proof.log import checkpoints
 from ledger.sign_off import groups
 from ledger.sign_off.rules import sets
@@ -198,21 +199,64 @@ def test_files_of_another_archive_are_noticed(decisions, approved):
         assert files[name] == later[name] or is_refused(packed({**files, name: later[name]})), name
 
 
-def test_summaries_that_were_sealed_wrong_are_noticed(decisions, rules, monkeypatch):
-    """Whoever runs the command could also write it: the tables are made again by the verifier."""
-    from ledger.proof.archive import summaries
+def sample_of_its_choice(right: Any) -> Any:
+    return lambda self: [*reversed(right(self))]
 
-    right = summaries.decision_of
-    monkeypatch.setattr(
-        summaries, "decision_of", lambda record: {**right(record), "state": "aborted"}
+
+def none_of_them(right: Any) -> Any:
+    return lambda *args: []
+
+
+def first_only(right: Any) -> Any:
+    return lambda *args: list(right(*args))[1:]
+
+
+def of_all_tenants(right: Any) -> Any:
+    def records(period: Period) -> Any:
+        yield from right(period)
+        yield from right(replace(period, tenant="globex"))
+
+    return records
+
+
+def later_chance(right: Any) -> Any:
+    def head_of(period: Period) -> Any:
+        groups.make("acme", "later", by=OPERATORS[0], via=Surface.WEB)
+        return checkpoints.make()
+
+    return head_of
+
+
+def as_if_undone(right: Any) -> Any:
+    return lambda record: {**right(record), "state": "aborted"}
+
+
+@pytest.mark.parametrize(
+    ("where", "name", "wrong", "told"),
+    [
+        (summaries, "decision_of", as_if_undone, "decisions.csv does not say"),
+        (summaries.Sample, "rows", sample_of_its_choice, "sample.csv is not what chance"),
+        (summaries, "rules_in_force", none_of_them, "rules.jsonl is not what the events say"),
+        (summaries, "holdings", first_only, "holders.csv is not what the events say"),
+        (contents, "records", of_all_tenants, "is of another tenant"),
+        (contents, "head_of", later_chance, "the chance for the sample is not that of the log"),
+    ],
+)
+def test_whoever_makes_it_cannot_seal_what_the_events_do_not_say(
+    decisions, rules, a_transaction, monkeypatch, where, name, wrong, told
+):
+    """As changed code would write it: the verifier makes all of it again."""
+    other = a_transaction(tenant="globex", agent="robot")
+    coordinator.reject(
+        other.pk, digest=other.intent_digest, by=user(9, "Carol"), via="web", reason="no"
     )
+    checkpoints.make()
+    monkeypatch.setattr(where, name, wrong(getattr(where, name)))
 
-    assert any("decisions.csv does not say" in fault for fault in faults(made()))
+    assert any(told in fault for fault in faults(made()))
 
 
 def test_with_the_ledger_a_decision_that_was_left_out_is_noticed(decisions, monkeypatch):
-    from ledger.proof.archive import contents
-
     assert faults(made(with_ledger=True)) == []
     right = contents.records
     monkeypatch.setattr(contents, "records", lambda period: list(right(period))[:1])
