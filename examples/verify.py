@@ -3179,6 +3179,9 @@ class EvidenceArchive:
         kind, subject = record["subject"]["type"], record["subject"]["id"]
         prepared = record.get("prepared", {})
         votes = record["summary"]["decisions"]
+        if kind == "task":
+            answers = [event for event in record["events"] if event["kind"] in DECIDED]
+            votes = [{**event, "at": rfc3339(event["at"])} for event in answers]
         return [
             spreadsheet(cell)
             for cell in (

@@ -20,6 +20,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.utils import timezone
 
+from a2a.tasks import questions
 from examples import verify
 from ledger import execution
 from ledger.principals import Principal, Surface, user
@@ -108,6 +109,22 @@ def test_it_has_the_decisions_of_the_period_and_proves_itself(decisions, rules, 
     assert [(each["number"], each["confirmed_by_name"]) for each in in_force] == [(1, "Olga")]
     held = {(row["what"], row["name"], row["principal"]) for row in table(raw, "holders.csv")}
     assert ("role", "approver", str(alice)) in held
+
+
+def test_it_has_what_people_answered_agents(a_claimed_task, worker, alice):
+    task = a_claimed_task()
+    agent = Principal("agent", f"{worker.tenant_id}/{worker.slug}", worker.name)
+    by: dict[str, Any] = {"agent": agent, "fencing_token": task.fencing_token, "via": "api"}
+    question = questions.ask(task.pk, text="Which date is right?", evidence=[], **by)
+    questions.answer(question.pk, "The second.", by=alice, via="web")
+
+    raw = made()
+
+    assert faults(raw) == []
+    (row,) = table(raw, "decisions.csv")
+    assert (row["type"], row["id"]) == ("task", str(task.pk))
+    assert row["decided_by"] == f"task_answered:{alice}"
+    assert "The second." in files_of(raw)["records.jsonl"].decode()
 
 
 def test_who_was_in_a_group_and_until_when_is_told(decisions, acme):
@@ -228,7 +245,7 @@ def later_chance(right: Any) -> Any:
 
 
 def as_if_undone(right: Any) -> Any:
-    return lambda record: {**right(record), "state": "aborted"}
+    return lambda *args: {**right(*args), "state": "aborted"}
 
 
 @pytest.mark.parametrize(

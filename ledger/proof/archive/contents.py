@@ -118,12 +118,13 @@ def head_of(period: Period) -> Checkpoint | None:
     return None if last is None else checkpoints.covering(last)
 
 
-def records(period: Period) -> Iterator[Record]:
-    """The decision record of each subject that was decided upon, in the order of their ids."""
+def records(period: Period) -> Iterator[tuple[Record, frozenset[str]]]:
+    """The decision record of each subject that was decided upon, in the order of their ids, and
+    the kinds of events that decide on it."""
     for source in sources:
         decided = period.of(source.decided).order_by("subject").distinct()
         for (subject,) in stream(decided, ["subject"]):
-            yield source.record(subject)
+            yield source.record(subject), source.decided
 
 
 def changes(period: Period, point: Checkpoint) -> Iterator[Record]:

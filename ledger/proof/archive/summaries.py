@@ -48,10 +48,13 @@ ENDS = {
 }
 
 
-def decision_of(record: Record) -> Row:
-    """One decision in a line of a table."""
+def decision_of(record: Record, kinds: frozenset[str]) -> Row:
+    """One decision in a line of a table. Only transactions have votes: else events count."""
     kind, subject = record["subject"]["type"], record["subject"]["id"]
     prepared, decided = record.get("prepared", {}), record["summary"]["decisions"]
+    if not prepared:
+        answers = (event for event in record["events"] if event["kind"] in kinds)
+        decided = [{**event, "at": _time(event["at"])} for event in answers]
     values = {
         "type": kind,
         "id": subject,

@@ -104,8 +104,8 @@ class Archive:
 
         def lines() -> Iterator[str]:
             nonlocal number
-            for record in contents.records(self._period):
-                row = summaries.decision_of(record)
+            for record, decided in contents.records(self._period):
+                row = summaries.decision_of(record, decided)
                 table.write(summaries.line_of(row.values()))
                 sample.offer(row)
                 number += 1
