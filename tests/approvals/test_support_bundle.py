@@ -16,7 +16,7 @@ from django.utils import timezone
 from redis import ConnectionPool
 
 from approvals import processes
-from ledger.foundation import doorbell
+from ledger.foundation import doorbell, liveness
 from ledger.models import Agent, LimitRefusal, Tenant
 from ledger.transactions import coordinator
 
@@ -88,6 +88,7 @@ def canaries(monkeypatch, settings, helpdesk, a_payment, alice, alice_user):
     LimitRefusal.objects.create(
         limit=CANARY, of="agent", tenant=CANARY.lower(), number=1, minute=_now()
     )
+    liveness.sign([f"{CANARY}:4711", "web:4712"])
     for name in processes.SECRETS | {"ASSENT_SIEM_URL", "ASSENT_OIDC_ISSUER", "DATABASE_URL"}:
         monkeypatch.setenv(name, f"{name} {CANARY}")
     for name in SECRET_TEXTS:
@@ -113,6 +114,7 @@ def test_no_secret_name_or_content_is_in_it(tmp_path, canaries):
     made = bundle(tmp_path, "--log", str(log))
 
     assert CANARY.lower() not in json.dumps(made).lower()
+    assert made["processes"]["web"] == 1
     names = made["settings"]["are_set"]
     assert {"ASSENT_AUDIT_KEY", "ASSENT_SIEM_TOKEN"} <= set(names)
     assert made["errors"] == [

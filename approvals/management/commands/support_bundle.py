@@ -31,6 +31,7 @@ from redis import RedisError
 from a2a.models import Task
 from approvals import metrics
 from approvals.management.commands.doctor import findings_now
+from approvals.processes import PROCESSES
 from ledger.foundation import doorbell, liveness
 from ledger.models import Checkpoint, Delivery, Event, Transaction
 
@@ -106,7 +107,7 @@ def _parts(log: Path | None) -> Iterator[tuple[str, Any]]:
         "migrations": _migrations,
         "counts": _counts,
         "metrics": _metrics,
-        "processes": liveness.counts,
+        "processes": _processes,
     }
     if log is not None:
         parts["errors"] = lambda: [*_errors_in(log)][-MOST_ERRORS:]
@@ -115,6 +116,11 @@ def _parts(log: Path | None) -> Iterator[tuple[str, Any]]:
             yield name, read()
         except Exception as failure:
             yield name, {"failed": type(failure).__name__}
+
+
+def _processes() -> dict[str, int] | None:
+    counts = liveness.counts()
+    return None if counts is None else {each.name: counts[each.name] for each in PROCESSES}
 
 
 def _findings() -> Iterator[dict[str, Any]]:

@@ -74,7 +74,6 @@ class Siem:
     def _main(self) -> None:
         while not self._stop.is_set():
             try:
-                close_old_connections()
                 settled = last_settled_event(PATIENCE) if _is_due() else None
                 while settled and send_batch(settled) and not self._stop.is_set():
                     pass
@@ -83,6 +82,7 @@ class Siem:
                 connection.close()
             except Exception:
                 logger.exception("the log could not be sent to the SIEM; it is tried again")
+            close_old_connections()  # of a pool: others have it while this thread waits
             self._stop.wait(LOOK_EVERY_S)
 
 
