@@ -22,6 +22,8 @@ VERSION := $(shell sed -n 's/^__version__ = "\(.*\)".*/\1/p' approvals/__init__.
 BUILDER ?= $(shell command -v docker || command -v podman || command -v buildah)
 IMAGE ?= assent
 BUILD_OPTIONS ?=
+# Of what a release has.
+DIST ?= dist
 
 # Of `make chaos`; SEED is a new one each time unless it is given.
 TRANSACTIONS ?= 3000
@@ -95,10 +97,20 @@ image: wheel ## Build the container image of that wheel, with docker, podman or 
 chart: $(VENV)/dev ## Check examples/kubernetes/assent, and keep what it renders in tests/kubernetes
 	CHART=1 $(RUN) -m pytest -q -n 0 -p no:randomly tests/kubernetes
 
-sbom: $(VENV)/dev ## Write dist/assent.cdx.json: every locked package with its hashes (CycloneDX)
-	@mkdir -p dist && sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > dist/pyproject.toml
-	$(RUN) -W ignore -m cyclonedx_py requirements requirements.lock --pyproject dist/pyproject.toml \
-		--output-reproducible -o dist/assent.cdx.json && rm dist/pyproject.toml
+sbom: $(VENV)/dev ## Write dist/assent-*.cdx.json: every locked package with its hashes (CycloneDX)
+	@mkdir -p $(DIST) && sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > $(DIST)/pyproject.toml
+	$(RUN) -W ignore -m cyclonedx_py requirements requirements.lock --pyproject $(DIST)/pyproject.toml \
+		--output-reproducible -o $(DIST)/assent-$(VERSION).cdx.json && rm $(DIST)/pyproject.toml
+
+bundle: ## Write dist/assent-compose-*.tar.gz and the chart in dist/assent, which name IMAGE
+	@mkdir -p $(DIST)/compose && cp Caddyfile .env.example $(DIST)/compose && cp -r examples/kubernetes/assent $(DIST)
+	sed 's|:-assent}|:-$(IMAGE)}|' compose.yaml > $(DIST)/compose/compose.yaml
+	tar czf $(DIST)/assent-compose-$(VERSION).tar.gz -C $(DIST)/compose . && rm -r $(DIST)/compose
+	sed -i 's|^image: ""|image: "$(IMAGE)"|' $(DIST)/assent/values.yaml
+	sed -i -E 's|^(version\|appVersion): .*|\1: $(VERSION)|' $(DIST)/assent/Chart.yaml
+
+version:
+	@echo $(VERSION)
 
 messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, and compile them (needs gettext)
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_messages
@@ -154,4 +166,4 @@ $(DOCS)/installed: requirements-docs.lock
 	@touch $@
 
 .PHONY: help demo up test verify check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs site site-release wheel image chart sbom messages pictures lighthouse bench peers chaos power-loss scale lock
+	check-migrations fix docs site site-release wheel image chart sbom bundle version messages pictures lighthouse bench peers chaos power-loss scale lock
