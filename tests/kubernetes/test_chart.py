@@ -23,7 +23,6 @@ ROOT = Path(settings.BASE_DIR)
 CHART = ROOT / "examples/kubernetes/assent"
 KEPT = Path(__file__).with_name("everything.yaml")
 VALUES = yaml.safe_load(Path(__file__).with_name("values.yaml").read_text())
-OF_PROMETHEUS = ("monitoring.coreos.com/v1", "monitoring.coreos.com/v1alpha1")
 
 
 def tool(name: str) -> Any:
@@ -139,7 +138,7 @@ def test_only_the_ingress_controller_reaches_a_pod_and_no_pod_the_metadata_of_it
 @pytest.mark.parametrize("version", ["1.30", "1.37"])
 def test_kubernetes_takes_every_object(version):
     validate = tool("kubernetes_validate").validate
-    objects = [each for each in kept() if each["apiVersion"] not in OF_PROMETHEUS]
+    objects = kept()
 
     assert len(objects) > 15
     for each in objects:
@@ -167,6 +166,18 @@ def test_the_chart_is_without_fault_by_helms_own_rules():
 def test_values_that_would_be_unsafe_or_are_misspelt_are_refused(values, said):
     with pytest.raises(tool("helm_python").HelmError, match=said):
         rendered(VALUES | values)
+
+
+def test_prometheus_gets_the_alarms_of_the_documentation_and_scrapes_the_public_address():
+    monitoring = {"enabled": True, "labels": {"release": "prometheus"}}
+    rendering = rendered(VALUES | {"monitoring": monitoring})
+    objects = {each["kind"]: each for each in yaml.safe_load_all(rendering) if each}
+    rules, scrape = objects["PrometheusRule"], objects["ScrapeConfig"]
+
+    assert rules["spec"] == yaml.safe_load((ROOT / "docs/assent.rules.yaml").read_text())
+    assert rules["metadata"]["labels"]["release"] == "prometheus"
+    assert scrape["spec"]["jobName"] == "assent", "as the alarms have it"
+    assert scrape["spec"]["staticConfigs"] == [{"targets": ["assent.example:8443"]}]
 
 
 def test_without_extras_there_are_no_objects_for_them():
