@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -19,6 +19,8 @@ import psycopg
 import pytest
 
 from approvals import __version__
+from approvals.processes import BUS, COURIER, SWEEPER, WEB, WORKER
+from ledger.foundation import liveness
 from tests import services
 from tests.processes import free_port, until
 
@@ -37,7 +39,7 @@ mount --rbind "$0" "$0" && mount -o remount,ro,bind "$0" && mount -t proc proc "
 mount --rbind /dev "$0/dev" && mount -t tmpfs -o mode=1777 tmpfs "$0/tmp"
 touch "$0/tmp/.s.PGSQL.5432" "$0/tmp/redis.sock" && mount --bind "$1/redis.sock" "$0/tmp/redis.sock"
 mount --bind "$1/postgres/.s.PGSQL.5432" "$0/tmp/.s.PGSQL.5432"
-root=$0 && shift
+mount -t tmpfs -o uid=10001 tmpfs "$0/buses" && root=$0 && shift
 exec chroot "$root" setpriv --reuid=10001 --regid=0 --clear-groups --no-new-privs \
     --bounding-set=-all --inh-caps=-all "$@"
 """
@@ -97,19 +99,24 @@ def image(tmp_path_factory: pytest.TempPathFactory, engines: None) -> Iterator[I
 
 
 @pytest.fixture
-def its_settings(engines: None) -> Iterator[dict[str, str]]:
-    """For an empty database beside that of the tests, through the sockets of both engines."""
+def its_settings(image: Image) -> Iterator[dict[str, str]]:
+    """A public installation with an empty database, through the sockets of both engines."""
     (services.folder / "redis.sock").chmod(0o777)
+    keys = image.said("assent", "manage", "make_keys").split()
     with psycopg.connect(services.DATABASE_URL, autocommit=True) as connection:
         connection.execute("CREATE DATABASE image")
-        yield {
-            "DATABASE_URL": "postgresql://postgres:@/image?host=/tmp",
-            "REDIS_URL": "unix:///tmp/redis.sock?db=1",
-            "ASSENT_SECRET_KEY": "of the image, which wants it long and of many characters",
-            "ASSENT_CHANNELS_KEY": "77" * 32,
-            "ASSENT_ENCRYPTION_KEYS": "44" * 32,
+        yield dict(line.split("=", 1) for line in keys) | {
+            "ASSENT_OWNER_DATABASE_URL": "postgresql://postgres:@/image?host=/tmp",
+            "ASSENT_LOG_DATABASE_URL": "postgresql://image_log:one@/image?host=/tmp",
+            "DATABASE_URL": "postgresql://image_app:another@/image?host=/tmp",
+            "REDIS_URL": "unix:///tmp/redis.sock?db=0",
+            "ASSENT_PUBLIC_URL": "https://assent.example",
+            "ASSENT_ALLOWED_HOSTS": "assent.example",
+            "ASSENT_BEHIND_PROXY": "1",
+            "ASSENT_GIT_BUS_FOLDER": "/buses",
         }
         connection.execute("DROP DATABASE image WITH (FORCE)")
+        connection.execute("DROP ROLE image_app, image_log")
 
 
 def test_it_says_what_it_is(image):
@@ -119,6 +126,7 @@ def test_it_says_what_it_is(image):
     ).strip()
 
     assert config["User"] == "10001:0"
+    assert [each for each in config["Env"] if "ASSENT" in each] == []
     assert config["Labels"]["org.opencontainers.image.version"] == __version__
     assert config["Labels"]["org.opencontainers.image.revision"] == revision
     assert image.said("assent", "version").strip() == __version__
@@ -144,33 +152,46 @@ def test_whoever_takes_over_a_process_can_change_no_file_of_it(image):
     writable = image.said("sh", "-c", f"{WRITABLE} || true").split()
     of_the_image = subprocess.check_output(["find", image.root, "-xdev", "-user", "10001"])
 
-    assert writable == []
+    assert writable == ["/buses"], "besides /tmp"
     assert {Path(path).name for path in of_the_image.decode().split()} == {"log", "buses"}
 
 
-def test_it_migrates_serves_and_ends_with_nothing_to_write_to_but_memory(image, its_settings):
-    image.said("assent", "run", "migrate", **its_settings)
+def test_every_process_works_with_nothing_to_write_to_but_memory(image, its_settings):
     port = free_port()
-    arguments = ("assent", "run", "web", "--host", "127.0.0.1", "--port", str(port))
+    address = f"http://127.0.0.1:{port}"
+    given = {"web": ["--host", "127.0.0.1", "--port", str(port)]}
+    image.said("assent", "run", "migrate", **its_settings)
 
-    with subprocess.Popen(image.command(*arguments, **its_settings)) as web:
-        try:
-            get = partial(httpx.get, trust_env=False, timeout=5)
-            until(lambda: answers(port, "/readyz"), 60, "/readyz")
-            page = get(f"http://127.0.0.1:{port}/sign-in/", follow_redirects=True)
-            sheet = page.text.partition('rel="stylesheet" href="')[2].partition('"')[0]
-            style = get(f"http://127.0.0.1:{port}{sheet}")
-        finally:
-            web.terminate()
-        ended = web.wait(20)
+    started = [
+        subprocess.Popen(
+            image.command(
+                "assent", "run", process.name, *given.get(process.name, []), **its_settings
+            )
+        )
+        for process in (WEB, WORKER, COURIER, SWEEPER, BUS)
+    ]
+    try:
+        until(lambda: nothing_is_missing(address), 60, "/readyz")
+        until(lambda: {"worker", "courier", "sweeper", "bus"} <= set(liveness.counts() or ()), 60)
+        proxy = {"Host": "assent.example", "X-Forwarded-Proto": "https"}
+        with httpx.Client(base_url=address, headers=proxy, trust_env=False) as browser:
+            page = browser.get("/sign-in/")
+            sheet = re.search(r'href="(/static/[^"]+\.css)"', page.text)
+            assert sheet, page.text
+            style = browser.get(sheet[1])
+    finally:
+        for process in started:
+            process.terminate()
+        ended = [process.wait(30) for process in started]
 
     assert (page.status_code, style.status_code) == (200, 200)
-    assert "text/css" in style.headers["content-type"]
-    assert ended == 0
+    assert ended == [0] * 5
 
 
-def answers(port: int, path: str) -> bool:
+def nothing_is_missing(address: str) -> bool:
+    """Of the database, Redis and the sweeper."""
     try:
-        return httpx.get(f"http://127.0.0.1:{port}{path}", trust_env=False).status_code == 200
+        answer = httpx.get(f"{address}/readyz", trust_env=False)
     except httpx.TransportError:
         return False
+    return bool(answer.json() == {"status": "ok", "missing": {}})

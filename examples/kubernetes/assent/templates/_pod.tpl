@@ -23,6 +23,9 @@ labels:
 {{- range list "web" "worker" "courier" "bus" }}
 {{- $_ := set $settings (printf "ASSENT_%s_PROCESSES" (upper .)) (index $values.processes . "replicas" | toString) }}
 {{- end }}
+{{- if $values.processes.slack.replicas }}
+{{- $_ := set $settings "ASSENT_SLACK_TRANSPORT" "socket" }}
+{{- end }}
 {{- if eq .name "bus" }}
 {{- $_ := set $settings "ASSENT_GIT_BUS_FOLDER" "/buses" }}
 {{- end }}
