@@ -16,7 +16,7 @@ PRODUCTION := DATABASE_URL=postgresql:///assent REDIS_URL=redis://localhost:6379
 	ASSENT_TOOL_KEY=4444444444444444444444444444444444444444444444444444444444444444 \
 	ASSENT_TOOL_APPS=examples.tools
 
-VERSION := $(shell sed -n 's/^__version__ = "\(.*\)".*/\1/p' approvals/__init__.py)
+THIS_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)".*/\1/p' approvals/__init__.py)
 
 # Of `make image`: whichever is here, and further options of it.
 BUILDER ?= $(shell command -v docker || command -v podman || command -v buildah)
@@ -91,26 +91,26 @@ wheel: $(VENV)/dev ## Build dist/assent-*.whl, of what is committed
 	$(RUN) -m pip wheel -q --no-deps --wheel-dir dist ./build && rm -rf build
 
 image: wheel ## Build the container image of that wheel, with docker, podman or buildah
-	$(BUILDER) build --build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) \
+	$(BUILDER) build --build-arg VERSION=$(THIS_VERSION) --build-arg REVISION=$$(git rev-parse HEAD) \
 		$(BUILD_OPTIONS) -t $(IMAGE) .
 
 chart: $(VENV)/dev ## Check examples/kubernetes/assent, and keep what it renders in tests/kubernetes
 	CHART=1 $(RUN) -m pytest -q -n 0 -p no:randomly tests/kubernetes
 
 sbom: $(VENV)/dev ## Write dist/assent-*.cdx.json: every locked package with its hashes (CycloneDX)
-	@mkdir -p $(DIST) && sed 's/^dynamic = .*/version = "$(VERSION)"/' pyproject.toml > $(DIST)/pyproject.toml
+	@mkdir -p $(DIST) && sed 's/^dynamic = .*/version = "$(THIS_VERSION)"/' pyproject.toml > $(DIST)/pyproject.toml
 	$(RUN) -W ignore -m cyclonedx_py requirements requirements.lock --pyproject $(DIST)/pyproject.toml \
-		--output-reproducible -o $(DIST)/assent-$(VERSION).cdx.json && rm $(DIST)/pyproject.toml
+		--output-reproducible -o $(DIST)/assent-$(THIS_VERSION).cdx.json && rm $(DIST)/pyproject.toml
 
 bundle: ## Write dist/assent-compose-*.tar.gz and the chart in dist/assent, which name IMAGE
 	@mkdir -p $(DIST)/compose && cp Caddyfile .env.example $(DIST)/compose && cp -r examples/kubernetes/assent $(DIST)
 	sed 's|:-assent}|:-$(IMAGE)}|' compose.yaml > $(DIST)/compose/compose.yaml
-	tar czf $(DIST)/assent-compose-$(VERSION).tar.gz -C $(DIST)/compose . && rm -r $(DIST)/compose
+	tar czf $(DIST)/assent-compose-$(THIS_VERSION).tar.gz -C $(DIST)/compose . && rm -r $(DIST)/compose
 	sed -i 's|^image: ""|image: "$(IMAGE)"|' $(DIST)/assent/values.yaml
-	sed -i -E 's|^(version\|appVersion): .*|\1: $(VERSION)|' $(DIST)/assent/Chart.yaml
+	sed -i -E 's|^(version\|appVersion): .*|\1: $(THIS_VERSION)|' $(DIST)/assent/Chart.yaml
 
 version:
-	@echo $(VERSION)
+	@echo $(THIS_VERSION)
 
 messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, and compile them (needs gettext)
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_messages
