@@ -16,6 +16,15 @@ PRODUCTION := DATABASE_URL=postgresql:///assent REDIS_URL=redis://localhost:6379
 	ASSENT_TOOL_KEY=4444444444444444444444444444444444444444444444444444444444444444 \
 	ASSENT_TOOL_APPS=examples.tools
 
+THIS_VERSION := $(shell sed -n 's/^__version__ = "\(.*\)".*/\1/p' approvals/__init__.py)
+
+# Of `make image`: whichever is here, and further options of it.
+BUILDER ?= $(shell command -v docker || command -v podman || command -v buildah)
+IMAGE ?= assent
+BUILD_OPTIONS ?=
+# Of what a release has.
+DIST ?= dist
+
 # Of `make chaos`; SEED is a new one each time unless it is given.
 TRANSACTIONS ?= 3000
 FAULTS ?= 300
@@ -77,9 +86,31 @@ site-release: site ## Build it as that of VERSION=0.1.0, with a menu of all vers
 	$(DOCS)/bin/python docs/site/release.py $(SITES) $(VERSION)
 
 wheel: $(VENV)/dev ## Build dist/assent-*.whl, of what is committed
-	@rm -rf build && mkdir build && git archive HEAD | tar x -C build
+	@rm -rf build dist/assent-*.whl && mkdir build && git archive HEAD | tar x -C build
 	cd build && ASSENT_SECRET_KEY=build ../$(RUN) manage.py collectstatic --noinput -v 0
 	$(RUN) -m pip wheel -q --no-deps --wheel-dir dist ./build && rm -rf build
+
+image: wheel ## Build the container image of that wheel, with docker, podman or buildah
+	$(BUILDER) build --build-arg VERSION=$(THIS_VERSION) --build-arg REVISION=$$(git rev-parse HEAD) \
+		$(BUILD_OPTIONS) -t $(IMAGE) .
+
+chart: $(VENV)/dev ## Check examples/kubernetes/assent, and keep what it renders in tests/kubernetes
+	CHART=1 $(RUN) -m pytest -q -n 0 -p no:randomly tests/kubernetes
+
+sbom: $(VENV)/dev ## Write dist/assent-*.cdx.json: every locked package with its hashes (CycloneDX)
+	@mkdir -p $(DIST) && sed 's/^dynamic = .*/version = "$(THIS_VERSION)"/' pyproject.toml > $(DIST)/pyproject.toml
+	$(RUN) -W ignore -m cyclonedx_py requirements requirements.lock --pyproject $(DIST)/pyproject.toml \
+		--output-reproducible -o $(DIST)/assent-$(THIS_VERSION).cdx.json && rm $(DIST)/pyproject.toml
+
+bundle: ## Write dist/assent-compose-*.tar.gz and the chart in dist/assent, which name IMAGE
+	@mkdir -p $(DIST)/compose && cp Caddyfile .env.example $(DIST)/compose && cp -r examples/kubernetes/assent $(DIST)
+	sed 's|:-assent}|:-$(IMAGE)}|' compose.yaml > $(DIST)/compose/compose.yaml
+	tar czf $(DIST)/assent-compose-$(THIS_VERSION).tar.gz -C $(DIST)/compose . && rm -r $(DIST)/compose
+	sed -i 's|^image: ""|image: "$(IMAGE)"|' $(DIST)/assent/values.yaml
+	sed -i -E 's|^(version\|appVersion): .*|\1: $(THIS_VERSION)|' $(DIST)/assent/Chart.yaml
+
+version:
+	@echo $(THIS_VERSION)
 
 messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, and compile them (needs gettext)
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_messages
@@ -109,7 +140,7 @@ lock: ## Renew the lock files (needs uv)
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --upgrade -q pyproject.toml -o requirements.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-		--no-header --no-annotate --upgrade -q pyproject.toml --group dev --group supervisor -o requirements-dev.lock
+		--no-header --no-annotate --upgrade -q pyproject.toml --group dev --group supervisor --group release -o requirements-dev.lock
 	uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --no-annotate --upgrade -q --group docs -o requirements-docs.lock
 
@@ -135,4 +166,4 @@ $(DOCS)/installed: requirements-docs.lock
 	@touch $@
 
 .PHONY: help demo up test verify check check-format check-lint check-types check-imports check-settings \
-	check-migrations fix docs site site-release wheel messages pictures lighthouse bench peers chaos power-loss scale lock
+	check-migrations fix docs site site-release wheel image chart sbom bundle version messages pictures lighthouse bench peers chaos power-loss scale lock

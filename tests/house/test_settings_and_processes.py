@@ -75,7 +75,8 @@ def test_every_environment_variable_is_documented_and_in_the_example():
     example = set(re.findall(r"^#? ?([A-Z0-9_]+)=", (ROOT / ".env.example").read_text(), re.M))
 
     assert documented == variables_read() - STANDARD
-    assert example == documented | {"POSTGRES_PASSWORD", "REDIS_PASSWORD"}  # compose.yaml's own
+    # Compose's own besides.
+    assert example == documented | {"ASSENT_IMAGE", "POSTGRES_PASSWORD", "REDIS_PASSWORD"}
 
 
 def test_only_the_settings_read_a_variable_whose_name_is_not_written_beside_it():
@@ -91,7 +92,9 @@ def test_only_the_settings_read_a_variable_whose_name_is_not_written_beside_it()
 
 def compose_services() -> dict[str, dict[str, Any]]:
     services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
-    return {name: service for name, service in services.items() if "build" in service}
+    return {
+        name: service for name, service in services.items() if "ASSENT_IMAGE" in service["image"]
+    }
 
 
 def test_compose_starts_the_processes_of_the_list_with_their_commands():
@@ -101,9 +104,9 @@ def test_compose_starts_the_processes_of_the_list_with_their_commands():
 
     assert set(services) == {process.name for process in processes.PROCESSES}
     for process in set(processes.PROCESSES) - {processes.WEB}:
-        assert services[process.name]["command"] == ["python", *process.command]
+        assert services[process.name]["command"] == ["assent", "run", process.name]
     assert "command" not in services["web"], "it runs what the image runs"
-    assert set(processes.WEB.command[1:]) <= set(image)
+    assert image == ["assent", "run", "web", "--host", "0.0.0.0", "--port", "8000"]
     assert proxied == [("web", "8000")]
 
 
@@ -114,6 +117,29 @@ def test_compose_gives_a_secret_to_its_own_process_alone():
         environment = services[process.name]["environment"]
         given = {name for name in processes.SECRETS if environment[name] != ""}
         assert given == process.secrets, process.name
+
+
+def test_no_container_of_ours_is_root_writes_its_own_files_or_gains_rights():
+    user = re.search(r"^USER (.*)$", (ROOT / "Dockerfile").read_text(), re.M)[1]
+    contained = {
+        "read_only": True,
+        "cap_drop": ["ALL"],
+        "security_opt": ["no-new-privileges:true"],
+        "tmpfs": ["/tmp"],
+    }
+
+    assert user == "10001:0", "a number, so that Kubernetes sees that it is not root"
+    for name, service in compose_services().items():
+        assert contained.items() <= service.items(), name
+
+
+def test_images_of_others_are_named_by_their_digest():
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    images = {service["image"] for service in services.values()} - {"${ASSENT_IMAGE:-assent}"}
+    images.add(re.search(r"^ARG BASE=(.*)$", (ROOT / "Dockerfile").read_text(), re.M)[1])
+
+    assert len(images) == 4
+    assert [each for each in images if not re.search(r":[\w.-]+@sha256:[0-9a-f]{64}$", each)] == []
 
 
 def test_the_operators_page_lists_the_secrets_of_each_process():

@@ -15,9 +15,23 @@ from a2a import states as task_states
 from a2a.errors import Reason
 from a2a.states import TaskState
 from approvals.metrics import dashboard, rule_file
+from approvals.processes import OF_ROWS_AND_SIGNALS, PROCESSES, SAYS_IT_IS_SET
 from ledger.api.http import PROBLEM_TYPE
 from ledger.errors import LedgerError
 from ledger.states import FINAL, LEDGER_STATUS, MOVES, State
+
+CHART = "../examples/kubernetes/assent"
+# Addresses, and what `make_keys` prints that is no secret.
+FOR_ALL = ["DATABASE_URL", "REDIS_URL", "ASSENT_AUDIT_PUBLIC_KEYS", "ASSENT_VAPID_PUBLIC_KEY"]
+# Without these no process of a public deployment starts that gets them.
+REQUIRED = OF_ROWS_AND_SIGNALS | {
+    "DATABASE_URL",
+    "REDIS_URL",
+    "ASSENT_OWNER_DATABASE_URL",
+    "ASSENT_LOG_DATABASE_URL",
+    "ASSENT_SECRET_KEY",
+    "ASSENT_AUDIT_KEY",
+}
 
 
 class Command(BaseCommand):
@@ -35,12 +49,26 @@ def pages() -> dict[str, str]:
         "errors.md": errors_page(),
         "assent.rules.yaml": alarms_file(),
         "assent.dashboard.json": json.dumps(dashboard(), indent=1, ensure_ascii=False) + "\n",
+        # A chart reads no file outside its folder.
+        f"{CHART}/assent.rules.yaml": alarms_file(),
+        f"{CHART}/processes.yaml": processes_file(),
     }
 
 
 def alarms_file() -> str:
     head = "# Generated from approvals/metrics/alarms.py by `make docs`; docs/monitoring.md.\n"
     return head + yaml.safe_dump(rule_file(), sort_keys=False, allow_unicode=True, width=1000)
+
+
+def processes_file() -> str:
+    head = "# Generated from approvals/processes.py by `make docs`: who gets which secret.\n"
+    table = {
+        "for_all": FOR_ALL,
+        "processes": {process.name: sorted(process.secrets) for process in PROCESSES},
+        "required": sorted(REQUIRED),
+        "says_it_is_set": SAYS_IT_IS_SET,
+    }
+    return head + yaml.safe_dump(table, sort_keys=False)
 
 
 def states_page() -> str:
