@@ -13,7 +13,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode, urlsplit
@@ -35,7 +35,7 @@ from ledger.errors import NotPossible
 from ledger.events import ChangeKind
 from ledger.foundation import http_out
 from ledger.models import Group, Tenant
-from ledger.principals import Surface, system
+from ledger.principals import Principal, Surface, system
 from ledger.sign_off import groups
 
 logger = logging.getLogger(__name__)
@@ -292,30 +292,50 @@ class Mapped:
         return self.value in claimed if isinstance(claimed, list) else claimed == self.value
 
 
+# Of entries that are not for claims of a sign-in: their values are groups that SCIM keeps.
+OF_DIRECTORY = "scim"
+
+
+def mapped_roles(*, of_directory: bool = False) -> list[Mapped]:
+    """``ASSENT_OIDC_ROLES``: of claims, or of the directory's groups. Raises ``ValueError``."""
+    entries = map(Mapped.of_role, settings.OIDC_ROLES)
+    return [each for each in entries if (each.claim == OF_DIRECTORY) == of_directory]
+
+
+def mapped_groups(*, of_directory: bool = False) -> list[Mapped]:
+    """``ASSENT_OIDC_GROUPS``, as ``mapped_roles``."""
+    entries = map(Mapped.parse, settings.OIDC_GROUPS)
+    return [each for each in entries if (each.claim == OF_DIRECTORY) == of_directory]
+
+
 def apply_claims(person: User, claims: Claims) -> None:
     """Keep the roles and groups of a person in step with the claims of their sign-in."""
-    _apply_roles(person, claims)
-    _apply_groups(person, claims)
+    origin: dict[str, Any] = {"by": COMPANY, "via": Surface.WEB}
+    apply_roles(person, claims, mapped_roles(), **origin)
+    apply_groups(person, claims, mapped_groups(), **origin)
 
 
-def _apply_roles(person: User, claims: Claims) -> None:
-    """Give and take the roles that ``ASSENT_OIDC_ROLES`` names; without it nothing changes."""
-    mapped = [Mapped.of_role(text) for text in settings.OIDC_ROLES]
+def apply_roles(
+    person: User, claims: Claims, mapped: Collection[Mapped], *, by: Principal, via: Surface
+) -> None:
+    """Give and take the roles that these entries name; without any nothing changes."""
     known = set(Tenant.objects.values_list("slug", flat=True))
     every = {(each.tenant, each.goal) for each in mapped if each.tenant in known}
     given = {(each.tenant, each.goal) for each in mapped if each.fits(claims)} & every
     for tenant, role in sorted(given):
-        accounts.give_role(person, tenant, role, by=COMPANY, via=Surface.WEB)
+        accounts.give_role(person, tenant, role, by=by, via=via)
     for tenant, role in sorted(every - given):
-        accounts.take_role(person, tenant, role, by=COMPANY, via=Surface.WEB)
+        accounts.take_role(person, tenant, role, by=by, via=via)
 
 
-def _apply_groups(person: User, claims: Claims) -> None:
-    """Have them in the groups that ``ASSENT_OIDC_GROUPS`` names for their claims, and no others.
+def apply_groups(
+    person: User, claims: Claims, mapped: Collection[Mapped], *, by: Principal, via: Surface
+) -> None:
+    """Have them in the groups that these entries name for their claims, and no others.
 
     A membership that operators made stays. A group that does not exist is made by nobody here.
     """
-    for (tenant, name), entries in _groups_by_claims().items():
+    for (tenant, name), entries in _by_group(mapped).items():
         group = Group.objects.filter(tenant=tenant, name=name).first()
         if group is None:
             logger.warning("ASSENT_OIDC_GROUPS names %s@%s, which does not exist", name, tenant)
@@ -327,19 +347,20 @@ def _apply_groups(person: User, claims: Claims) -> None:
             principal_of(person),
             belongs=bool(fitting),
             claim=f"{first.claim}={first.value}",
-            by=COMPANY,
-            via=Surface.WEB,
+            by=by,
+            via=via,
         )
 
 
 def unknown_groups(tenant: str) -> list[str]:
     """Groups of ``ASSENT_OIDC_GROUPS`` that this tenant does not have: nobody gets into them."""
-    named = {name for of, name in _groups_by_claims() if of == tenant}
+    every = [*mapped_groups(), *mapped_groups(of_directory=True)]
+    named = {each.goal for each in every if each.tenant == tenant}
     return sorted(named - {*Group.objects.filter(tenant=tenant).values_list("name", flat=True)})
 
 
-def _groups_by_claims() -> dict[tuple[str, str], list[Mapped]]:
+def _by_group(mapped: Collection[Mapped]) -> dict[tuple[str, str], list[Mapped]]:
     entries: dict[tuple[str, str], list[Mapped]] = {}
-    for each in map(Mapped.parse, settings.OIDC_GROUPS):
+    for each in mapped:
         entries.setdefault((each.tenant, each.goal), []).append(each)
     return entries
