@@ -140,6 +140,7 @@ OF_OPTIONAL_APPS = {
         "git_bus_busmethod": CHANGE,
     },
     "a2a.doors.humanlayer": {"humanlayer_binding": KEEP, "humanlayer_boundcall": KEEP},
+    "approvals.scim": {"scim_entry": KEEP},
 }
 
 

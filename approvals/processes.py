@@ -82,6 +82,7 @@ WEB = Process(
         "ASSENT_PERMIT_KEY",
         "ASSENT_OIDC_CLIENT_SECRET",
         "ASSENT_METRICS_TOKEN",
+        "ASSENT_SCIM_TOKEN",
     },
 )
 WORKER = Process(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from decimal import Decimal
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -65,7 +66,8 @@ TOOL_APPS = names("ASSENT_TOOL_APPS")
 OPTIONAL_APPS = names(
     "ASSENT_OPTIONAL_APPS",
     "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight,"
-    "approvals.local,approvals.slack,approvals.conformance",
+    "approvals.local,approvals.slack,approvals.conformance"
+    + (",approvals.scim" if find_spec("scim2_models") else ""),  # of the extra scim
 )
 if OPTIONAL_APPS == ["none"]:
     OPTIONAL_APPS = []
@@ -217,6 +219,8 @@ OIDC_CLIENT_SECRET = text("ASSENT_OIDC_CLIENT_SECRET")
 OIDC_NAME = text("ASSENT_OIDC_NAME", "your company")
 # By commas, as groups=assent-approvers:approver@acme: claims give nothing else.
 OIDC_ROLES, OIDC_GROUPS = names("ASSENT_OIDC_ROLES"), names("ASSENT_OIDC_GROUPS")
+# Bearer token of the directory (SCIM), and the tenant of those whom it brings; else no /scim/.
+SCIM_TOKEN, SCIM_TENANT = text("ASSENT_SCIM_TOKEN"), text("ASSENT_SCIM_TENANT")
 LOGIN_URL = "/sign-in/"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/sign-in/"

@@ -14,10 +14,16 @@ from approvals.web.sign_in.sign_in import admin_sign_in
 admin.site.site_url = "/"
 admin.site.enable_nav_sidebar = False  # lists have the whole width
 SLACK = [path("slack/", include("approvals.slack.urls"))]
+SCIM = (
+    [path("scim/v2/", include("approvals.scim.urls"))]
+    if apps.is_installed("approvals.scim")
+    else []
+)
 urlpatterns = [
     path("", include("approvals.web.urls")),
     path("", include("a2a.urls")),
     *(SLACK if apps.is_installed("approvals.slack") else []),
+    *SCIM,
     path("log/", include("ledger.proof.log.urls")),
     path("api/v1/", api.urls),
     path("admin/rq/", include("approvals.admin.queue_pages")),

@@ -29,7 +29,7 @@ from ledger.models import Tenant
 
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/a2a/", "/log/")
 # Whoever calls these reads JSON, whatever happens.
-FOR_MACHINES = ("/api/", "/humanlayer/")
+FOR_MACHINES = ("/api/", "/humanlayer/", "/scim/")
 Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
 GetResponse = Callable[[HttpRequest], HttpResponse]
 

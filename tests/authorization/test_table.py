@@ -24,7 +24,9 @@ SIGN_IN = ("/sign-in/", "/admin/login/")
 
 
 @pytest.fixture
-def scene(db: None) -> Scene:
+def scene(db: None, settings: Any) -> Scene:
+    # Of the company's directory, which is none of these callers.
+    settings.SCIM_TOKEN, settings.SCIM_TENANT = "of-the-directory", "acme"
     return Scene()
 
 
@@ -48,14 +50,15 @@ def status_of(client: Client, operation: str, scene: Scene) -> str:
 
 def row_of(operation: str, scene: Scene) -> dict[str, str]:
     cells = {"anonymous": status_of(Client(raise_request_exception=False), operation, scene)}
-    if operation.partition(" ")[2].startswith(("/api/", "/humanlayer/")):
+    address = operation.partition(" ")[2]
+    if address.startswith(("/api/", "/humanlayer/", "/scim/")):
         for name in AGENTS:
             statuses = {
                 scope: status_of(scene.agent(name, scope), operation, scene)
                 for scope in [table.NO_SCOPE, *Scope.values]
             }
             cells[name] = table.cell_of(statuses)
-    else:
+    if not address.startswith(("/api/", "/humanlayer/")):
         for name in STAFF if " /admin/" in operation else PEOPLE:
             cells[name] = status_of(scene.person(name), operation, scene)
     return cells
@@ -64,6 +67,7 @@ def row_of(operation: str, scene: Scene) -> dict[str, str]:
 PARTS = {
     "REST": lambda operation: " /api/" in operation,
     "HumanLayer's clients": lambda operation: " /humanlayer/" in operation,
+    "the directory": lambda operation: " /scim/" in operation,
     "the ledger admin": lambda operation: (
         " /admin/" in operation and " /admin/rq/" not in operation
     ),
@@ -71,6 +75,7 @@ PARTS = {
     "the desk": lambda operation: (
         " /api/" not in operation
         and " /humanlayer/" not in operation
+        and " /scim/" not in operation
         and " /admin/" not in operation
         and not operation.startswith(("A2A ", "MCP "))
     ),

@@ -26,6 +26,7 @@ OPTIONAL = (
     "a2a/doors/mcp_server",
     "approvals/insight",
     "approvals/local",
+    "approvals/scim",
     "approvals/slack",
     "approvals/conformance",
     # Pages of optional apps, which are imported only where these are installed.

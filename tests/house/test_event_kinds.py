@@ -14,6 +14,7 @@ from a2a.doors.humanlayer.changes import BindingChange
 from a2a.rest import doorbell as task_doorbell
 from approvals.people import notices
 from approvals.presentation import labels
+from approvals.scim.changes import DirectoryChange
 from approvals.slack.changes import SlackChange
 from approvals.slack.messages import channel as slack_channel, thread_replies
 from examples import verify
@@ -26,7 +27,7 @@ from tests.house.source import ROOT, product
 TRANSACTION_KINDS = set(states.EventKind)
 TASK_KINDS = set(task_states.TaskEventKind)
 # Of the ledger, of the desk, and of the optional apps, which describe their own.
-CHANGES = (change_kinds.ChangeKind, SlackChange, BusChange, BindingChange)
+CHANGES = (change_kinds.ChangeKind, SlackChange, BusChange, BindingChange, DirectoryChange)
 ACCOUNT_KINDS = {kind for kinds in CHANGES for kind in kinds}
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
@@ -191,6 +192,7 @@ WITHOUT_JOB = {
 NOT_TOLD_TO_THE_PERSON = {
     "brake_put",
     "brake_lifted",
+    "directory_entry_changed",
     "user_created",
     "email_change_asked",
     "user_deactivated",

@@ -16,6 +16,7 @@ ADDRESSES = {
     "a2a.doors.mcp_server": "/.well-known/oauth-protected-resource",
     "approvals.insight": "/insight/",
     "approvals.local": "demo",
+    "approvals.scim": "scim_link",
     "approvals.slack": "/slack/",
     "approvals.conformance": "check_tool",
 }
