@@ -28,7 +28,13 @@ UNTOLD = ("/static/",)
 NO_ANSWER = 0  # the client was gone, or nothing answered
 PARTS = (
     *(("/api/", "rest"), ("/a2a", "a2a"), ("/mcp", "mcp"), ("/humanlayer/", "humanlayer")),
-    *(("/slack/", "slack"), ("/static/", "static"), ("/log/", "log"), ("/sign-in/", "sign_in")),
+    *(
+        ("/slack/", "slack"),
+        ("/scim/", "scim"),
+        ("/static/", "static"),
+        ("/log/", "log"),
+        ("/sign-in/", "sign_in"),
+    ),
 )
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 REQUESTS = "assent_http_request_seconds"
