@@ -1,4 +1,4 @@
-"""Agents of a tenant, and the tokens with which they come."""
+"""Agents of a tenant, the tokens with which they come, and owners of tools who are told."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from approvals.declared.kinds import (
     Edits,
     Moment,
     Reference,
-    Refused,
     Run,
     Secret,
     Slug,
@@ -32,7 +31,7 @@ from ledger.agents import ONE_TOOL, enrolment
 from ledger.delivery.webhooks import form_choices
 from ledger.foundation import http_out
 from ledger.foundation.crypto import standard_webhooks
-from ledger.models import Agent, AgentToken, Scope
+from ledger.models import Agent, AgentToken, Owner, Scope
 from ledger.principals import USERS
 
 
@@ -49,14 +48,13 @@ def _offered(form: str) -> str:
     return form
 
 
-callable_address = checked(lambda url: url and http_out.parse(url), http_out.AddressRefused)
-signs = checked(
-    lambda secret: standard_webhooks.check_secret(secret.text) if secret else None,
-    standard_webhooks.SecretRefused,
-)
+callable_address = checked(lambda url: http_out.parse(url) if url else None)
 AgentSlug = Annotated[Slug, AfterValidator(_no_try)]
 Address = Annotated[str, Field(max_length=200), callable_address]
-SigningSecret = Annotated[Secret | None, signs]
+SigningSecret = Annotated[
+    Secret | None,
+    checked(lambda secret: standard_webhooks.check_secret(secret.text) if secret else None),
+]
 
 
 class AgentSpec(Spec):
@@ -93,10 +91,8 @@ class AgentSpec(Spec):
             yield "person", self.kept_by
 
     def make(self, run: Run) -> None:
-        tenant = tenant_of(self)
-        if Agent.objects.filter(tenant=tenant, slug=self.slug).exists():
-            raise Refused(f"{self.slug} is an agent elsewhere: its kind is remote_agent.")
-        enrolment.agent_named(tenant, self.slug, self.name, **run.origin)
+        """Raises ``Refused`` where it is an agent elsewhere."""
+        enrolment.agent_named(tenant_of(self), self.slug, self.name, **run.origin)
         self.bring_in_line(run)
 
     def change(self, before: AgentSpec, edits: Edits, run: Run) -> None:
@@ -201,3 +197,36 @@ class TokenSpec(Spec):
         same = [row for row in self.rows(self.tenant) if self.of(row).key == self.key]
         for row in same[: max(number, 0)]:
             enrolment.revoke(row, reason="Revoked: the files declare it no more.", **run.origin)
+
+
+# --- owners of tools ------------------------------------------------------------------------------
+
+
+class OwnerSpec(Spec):
+    kind = "owner"
+    identity = ("service",)
+
+    service: Annotated[str, Field(min_length=1, max_length=100)]
+    webhook_url: Annotated[Address, Field(min_length=1)]
+    webhook_secret: SigningSecret = None
+
+    @classmethod
+    def rows(cls, tenant: str) -> Any:
+        rows = Owner.objects.filter(tenant=tenant).select_related("tenant")
+        return rows.defer("webhook_secret").order_by("service")
+
+    def make(self, run: Run) -> None:
+        row = enrolment.add_owner(tenant_of(self), self.service, self.webhook_url, **run.origin)
+        if self.webhook_secret:
+            enrolment.renew_owner_secret(row, secret=self.webhook_secret.text, **run.origin)
+        else:
+            run.made.append((f"webhook_secret of owner {row}", str(row.webhook_secret)))
+
+    def change(self, before: OwnerSpec, edits: Edits, run: Run) -> None:
+        enrolment.set_owner_address(self.row(), self.webhook_url, **run.origin)
+        if self.webhook_secret and "webhook_secret" in edits:
+            secret = self.webhook_secret.text
+            enrolment.renew_owner_secret(self.row(), secret=secret, **run.origin)
+
+    def remove(self, run: Run) -> None:
+        enrolment.remove_owner(self.row(), **run.origin)

@@ -24,6 +24,7 @@ from approvals.declared.kinds import (
     Secret,
     Spec,
     Strict,
+    checked,
     set_columns,
 )
 from approvals.declared.skills import Seconds
@@ -44,13 +45,7 @@ def _each_once(methods: list[MethodSpec]) -> list[MethodSpec]:
     return [by_name[name] for name in sorted(by_name)]
 
 
-def _key(key: Secret | None) -> Secret | None:
-    if key is not None:
-        access.check_key(key.text)
-    return key
-
-
-Key = Annotated[Secret | None, AfterValidator(_key)]
+Key = Annotated[Secret | None, checked(lambda key: access.check_key(key.text) if key else None)]
 
 
 class BusSpec(Spec):

@@ -12,16 +12,14 @@ import yaml
 from django.apps import apps
 from pydantic import ValidationError
 
-from approvals.declared.kinds import Key, Spec
+from approvals.declared.kinds import REFUSALS, Place, Spec, words_of
 from approvals.declared.registry import OPTIONAL, kinds
 from ledger import seals
-from ledger.errors import LedgerError
 from ledger.foundation.characters import UNSTORABLE, cleaned, one_line
 from ledger.tools.manifests import ManifestRefused, texts
 
 SUFFIXES = {".yaml", ".yml", ".json"}
 PLAIN = {"missing": "is missing", "extra_forbidden": "there is no such member"}
-Place = tuple[str, str, Key]
 
 
 class FilesRefused(Exception):
@@ -38,14 +36,6 @@ class Document:
     where: str
     spec: Spec
 
-    @property
-    def place(self) -> Place:
-        return place_of(self.spec)
-
-
-def place_of(spec: Spec) -> Place:
-    return spec.kind, spec.tenant, spec.key
-
 
 def read(path: Path) -> list[Document]:
     """The documents of a file, or of all files in a folder. Raises ``FilesRefused``."""
@@ -53,9 +43,9 @@ def read(path: Path) -> list[Document]:
     documents = [each for file in _files(path, faults) for each in _documents(file, faults)]
     places: dict[Place, str] = {}
     for each in documents:
-        if each.place in places:
-            faults.append(f"{each.where}: the same as {places[each.place]}")
-        places[each.place] = each.where
+        if each.spec.place in places:
+            faults.append(f"{each.where}: the same as {places[each.spec.place]}")
+        places[each.spec.place] = each.where
     if faults:
         raise FilesRefused(faults)
     return documents
@@ -116,8 +106,8 @@ def _document(where: str, value: Any, folder: Path, faults: list[str]) -> Iterat
             member = ".".join(map(str, error["loc"]))
             text = PLAIN.get(error["type"], error["msg"].removeprefix("Value error, "))
             faults.append(f"{where} ({name}): {member + ': ' if member else ''}{text}")
-    except LedgerError as refusal:
-        faults.append(f"{where} ({name}): {refusal.detail}")
+    except REFUSALS as refusal:
+        faults.append(f"{where} ({name}): {words_of(refusal)}")
 
 
 def _unknown(name: Any) -> str:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, timedelta
 from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self, cast, get_args
 
+from django.core.exceptions import ObjectDoesNotExist, ValidationError
+from django.db import DataError, IntegrityError
 from django.db.models import Model
 from pydantic import (
     AfterValidator,
@@ -28,10 +30,17 @@ from pydantic import (
     model_validator,
 )
 
+from ledger.errors import LedgerError
 from ledger.events import edits_between
 from ledger.foundation.crypto.encryption import SecretUnreadable
+from ledger.foundation.crypto.standard_webhooks import SecretRefused
+from ledger.foundation.http_out import AddressRefused
 from ledger.models import Tenant
 from ledger.principals import Principal, Surface
+from ledger.tools.credentials import CredentialRefused
+from ledger.tools.manifests import ManifestRefused
+from ledger.tools.mcp_upstreams import UpstreamRefused
+from ledger.tools.registrations import Refused as ToolRefused
 
 SECRET_MOST = 100_000  # characters
 # Settings of ours, also as NAME_FILE: whoever writes a file of documents has them sent nowhere.
@@ -43,11 +52,35 @@ Moment = Annotated[AwareDatetime, AfterValidator(lambda at: at.astimezone(UTC))]
 # A kind, or several with | between, and the key of one of the same tenant.
 Reference = tuple[str, ...]
 Key = tuple[str, ...]
+Place = tuple[str, str, Key]  # kind, tenant and key: nothing else has the same
 Edits = dict[str, list[Any]]
 
 
 class Refused(Exception):
     """A document cannot be carried out; the text says why. Nothing of it was changed."""
+
+
+# The ways in which services and the database say no.
+REFUSALS = (
+    *(Refused, LedgerError, ManifestRefused, CredentialRefused, UpstreamRefused, ToolRefused),
+    *(AddressRefused, SecretRefused, ValidationError),
+    *(IntegrityError, DataError, ObjectDoesNotExist),
+)
+
+
+def words_of(refusal: Exception) -> str:
+    match refusal:
+        case LedgerError():
+            return refusal.detail
+        case ValidationError():
+            return " ".join(refusal.messages)
+        case IntegrityError():
+            return "Something else has its name, or it names what is not there."
+        case DataError():
+            return "Something in it is longer or larger than what can be kept."
+        case ObjectDoesNotExist():
+            return "It names what is not there, as that was refused."
+    return str(refusal)
 
 
 class Strict(BaseModel):
@@ -83,8 +116,8 @@ class Secret(Strict):
             if OWN.match(self.env or ""):
                 raise ValueError(f"{self.env} is a setting of Assent, and goes to nobody")
             return os.environ.get(self.env or "", "")
-        own = [Path(value).resolve() for name, value in os.environ.items() if _is_own_file(name)]
-        if (folder / self.file).resolve() in own:
+        own = (value for name, value in os.environ.items() if OWN.match(name))
+        if (folder / self.file).resolve() in (Path(value).resolve() for value in own):
             raise ValueError("the file is one of the settings of Assent, and goes to nobody")
         try:
             with (folder / self.file).open(encoding="utf-8") as lines:
@@ -96,10 +129,6 @@ class Secret(Strict):
     @property
     def text(self) -> str:
         return self._text
-
-
-def _is_own_file(name: str) -> bool:
-    return name.endswith("_FILE") and OWN.match(name) is not None
 
 
 @dataclass
@@ -178,6 +207,10 @@ class Spec(Strict):
     def key(self) -> Key:
         return tuple(str(getattr(self, name)) for name in self.identity)
 
+    @property
+    def place(self) -> Place:
+        return self.kind, self.tenant, self.key
+
     @classmethod
     def of(cls, row: Any, **others: Any) -> Self:
         """The row as a document would say it; ``others`` are members that are no columns."""
@@ -200,7 +233,8 @@ class Spec(Strict):
     def bring_in_line(self, run: Run) -> None:
         """Change what is there by now where it differs."""
         before = self.find(self.tenant, self.key)
-        assert before is not None
+        if before is None:
+            raise Refused("Something of another kind has its name.")
         if edits := self.edits(before):
             self.change(before, edits, run)
 
@@ -268,22 +302,19 @@ def set_columns(row: Model, columns: Mapping[str, Any]) -> Edits:
     return edits_between(before, columns)
 
 
-def checked(check: Any, *refusals: type[Exception]) -> Any:
-    """A validator of a member by what the services check: their refusal is a fault of the file."""
+def checked(check: Callable[[Any], Any]) -> AfterValidator:
+    """A validator by what the services check: their refusal is a fault of this member."""
 
     def validate(value: Any) -> Any:
         try:
             check(value)
-        except refusals as refusal:
-            raise ValueError(getattr(refusal, "detail", str(refusal))) from None
+        except REFUSALS as refusal:
+            raise ValueError(words_of(refusal)) from None
         return value
 
     return AfterValidator(validate)
 
 
 def tenant_of(spec: Spec) -> Tenant:
-    """Raises ``Refused``: its own document was refused."""
-    row = Tenant.objects.filter(pk=spec.tenant).first()
-    if row is None:
-        raise Refused(f"There is no tenant {spec.tenant}.")
-    return row
+    """Raises ``ObjectDoesNotExist``: its own document was refused."""
+    return Tenant.objects.get(pk=spec.tenant)

@@ -7,44 +7,32 @@ from typing import Annotated, Any
 
 from django.contrib.auth.models import User
 from django.contrib.auth.validators import UnicodeUsernameValidator
-from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.utils import timezone
 from pydantic import AfterValidator, Field
 
-from approvals.declared.kinds import Edits, Moment, Reference, Refused, Run, Spec, Strict
+from approvals.declared.kinds import Edits, Moment, Reference, Refused, Run, Spec, Strict, checked
 from approvals.models import Membership, Role
 from approvals.people import accounts, company_sign_in, principal_of
 from ledger.models import Group, GroupMember
 from ledger.sign_off import groups
 
-
-def _username(name: str) -> str:
-    try:
-        UnicodeUsernameValidator()(name)
-    except ValidationError:
-        raise ValueError("letters, digits and @ . + - _ only") from None
-    return User.normalize_username(name)
-
-
-def _email(address: str) -> str:
-    try:
-        validate_email(address or "empty@example.org")
-    except ValidationError:
-        raise ValueError("this is no e-mail address") from None
-    return address
-
-
-Username = Annotated[str, Field(max_length=150), AfterValidator(_username)]
+Username = Annotated[
+    str,
+    Field(max_length=150),
+    checked(UnicodeUsernameValidator()),
+    AfterValidator(User.normalize_username),
+]
+Email = Annotated[
+    str,
+    Field(max_length=254),
+    checked(lambda address: validate_email(address) if address else None),
+]
 
 
 def person_named(tenant: str, username: str) -> User:
-    """Somebody with a role in the tenant. Raises ``Refused`` for everybody else."""
-    rows = User.objects.filter(username=username, memberships__tenant=tenant).distinct()
-    person = rows.first()
-    if person is None:
-        raise Refused(f"{username} has no role in {tenant}.")
-    return person
+    """Somebody with a role in the tenant. Raises ``ObjectDoesNotExist`` for everybody else."""
+    return User.objects.filter(memberships__tenant=tenant).distinct().get(username=username)
 
 
 def usernames() -> dict[str, str]:
@@ -63,7 +51,7 @@ class PersonSpec(Spec):
 
     username: Username
     name: Annotated[str, Field(max_length=150), AfterValidator(str.strip)] | None = None
-    email: Annotated[str, Field(max_length=254), AfterValidator(_email)] | None = None
+    email: Email | None = None
     roles: Annotated[
         list[Role],
         Field(min_length=1),

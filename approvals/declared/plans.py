@@ -10,22 +10,24 @@ from enum import StrEnum
 from functools import cache
 from typing import Any
 
-from django.core.exceptions import ObjectDoesNotExist, ValidationError
-from django.db import DataError, IntegrityError
 from django.db.transaction import atomic, set_rollback
 
-from approvals.declared.documents import Document, FilesRefused, Place, place_of
-from approvals.declared.kinds import Edits, Key, Reference, Refused, Run, Spec
+from approvals.declared.documents import Document, FilesRefused
+from approvals.declared.kinds import (
+    REFUSALS,
+    Edits,
+    Key,
+    Place,
+    Reference,
+    Refused,
+    Run,
+    Spec,
+    words_of,
+)
 from approvals.declared.registry import kinds
-from ledger.errors import LedgerError
 from ledger.foundation.characters import cleaned, one_line
 from ledger.models import Tenant
-from ledger.tools.credentials import CredentialRefused
-from ledger.tools.mcp_upstreams import UpstreamRefused
-from ledger.tools.registrations import Refused as ToolRefused
 
-SERVICES = (Refused, LedgerError, UpstreamRefused, ToolRefused, CredentialRefused)
-REFUSALS = (*SERVICES, ValidationError, IntegrityError, DataError, ObjectDoesNotExist)
 OVERTAKEN = "Somebody has changed it since the plan was made: apply the files again."
 Refuse = Callable[["Step", str], object]
 Present = Callable[[str, str], dict[Key, Spec]]
@@ -110,7 +112,7 @@ def _step(wanted: Spec, before: Spec | None) -> Step:
 
 def _check_references(documents: Sequence[Document], present: Present, *, prune: bool) -> None:
     """Raises ``FilesRefused`` for a name that is neither in the files nor there to stay."""
-    declared = {each.place for each in documents}
+    declared = {each.spec.place for each in documents}
     pruned = {place[:2] for place in declared} if prune else set()
 
     def is_met(spec: Spec, reference: Reference) -> bool:
@@ -155,7 +157,7 @@ def try_out(steps: Iterable[Step], run: Run, refuse: Refuse) -> None:
     for step in steps:
         needed = {place for each in step.spec.needs() for place in _places(step.spec.tenant, each)}
         if step.counts and (step.spec.reaches_out or needed & out):
-            out.add(place_of(step.spec))
+            out.add(step.spec.place)
         else:
             tried.append(step)
     with atomic():
@@ -170,7 +172,7 @@ def _is_carried_out(step: Step, run: Run, refuse: Refuse) -> bool:
             _carry_out_one(step, run)
     except REFUSALS as refusal:
         del run.made[made:]
-        refuse(step, cleaned(one_line(_text_of(refusal))))
+        refuse(step, cleaned(one_line(words_of(refusal))))
         return False
     return True
 
@@ -192,19 +194,6 @@ def _carry_out_one(step: Step, run: Run) -> None:
             spec.change(before, step.edits, run)
         case Step(mark=Mark.REMOVE):
             spec.remove(run)
-
-
-def _text_of(refusal: Exception) -> str:
-    match refusal:
-        case ValidationError():
-            return " ".join(refusal.messages)
-        case IntegrityError():
-            return "Something else has its name, or it names what is not there."
-        case DataError():
-            return "Something in it is longer or larger than what can be kept."
-        case ObjectDoesNotExist():
-            return "It names what is not there, as that was refused."
-    return str(refusal)
 
 
 def lines(steps: Sequence[Step], *, every: bool) -> Iterator[str]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from django.apps import apps
 
-from approvals.declared import agents, people, skills, tenants, told, tools
+from approvals.declared import agents, people, skills, tenants, tools
 from approvals.declared.kinds import Spec
 
 OPTIONAL = {"git_bus": "a2a.doors.git_bus", "slack_route": "approvals.slack"}
 
 
 def kinds() -> dict[str, type[Spec]]:
-    """By name, without those of apps that are left out."""
+    """By name, without those of apps that are left out, whose tables are not there."""
     every: list[type[Spec]] = [
         tenants.TenantSpec,
         people.PersonSpec,
@@ -20,22 +20,18 @@ def kinds() -> dict[str, type[Spec]]:
         tools.CredentialSpec,
         tools.ServerSpec,
         tools.ToolSpec,
-        told.OwnerSpec,
+        agents.OwnerSpec,
         skills.RemoteSpec,
         skills.SkillSpec,
-        *_of_git_bus(),
-        told.RouteSpec,
         people.GroupSpec,
         tools.RulesSpec,
     ]
-    left_out = {name for name, app in OPTIONAL.items() if not apps.is_installed(app)}
-    return {each.kind: each for each in every if each.kind not in left_out}
+    if apps.is_installed(OPTIONAL["git_bus"]):
+        from approvals.declared.buses import BusSpec
 
+        every.append(BusSpec)
+    if apps.is_installed(OPTIONAL["slack_route"]):
+        from approvals.declared.routes import RouteSpec
 
-def _of_git_bus() -> list[type[Spec]]:
-    """Its tables are there only where the app is."""
-    if not apps.is_installed(OPTIONAL["git_bus"]):
-        return []
-    from approvals.declared import buses
-
-    return [buses.BusSpec]
+        every.append(RouteSpec)
+    return {each.kind: each for each in every}

@@ -29,7 +29,6 @@ from approvals.web.settings.operators import TRIES
 from ledger import seals
 from ledger.agents import enrolment
 from ledger.contracts import json_schemas
-from ledger.errors import SchemaUnusable
 from ledger.events import ChangeKind
 from ledger.models import Agent
 
@@ -44,7 +43,7 @@ def _sealable(value: dict[str, Any]) -> dict[str, Any]:
 
 
 Sealable = Annotated[dict[str, Any], AfterValidator(_sealable)]
-Schema = Annotated[Sealable, checked(json_schemas.check, SchemaUnusable)]
+Schema = Annotated[Sealable, checked(json_schemas.check)]
 Seconds = Annotated[float, Field(gt=0, le=100 * 365 * 86_400)]
 
 

@@ -21,9 +21,7 @@ from ledger import seals
 from ledger.models import Credential, McpUpstream, RegisteredTool, ToolVersion
 from ledger.sign_off import groups, rules
 from ledger.tools import contracts_of, credentials, manifests, mcp_upstreams, registrations, watched
-from ledger.tools.credentials import CredentialRefused
-from ledger.tools.manifests import Manifest, ManifestRefused
-from ledger.tools.mcp_upstreams import UpstreamRefused
+from ledger.tools.manifests import Manifest
 
 
 class CredentialSpec(Spec):
@@ -33,32 +31,26 @@ class CredentialSpec(Spec):
     identity = ("name",)
     paths = {"shown_as": "kind"}
 
-    name: Annotated[str, checked(credentials.check_name, CredentialRefused)]
+    name: Annotated[str, checked(credentials.check_name)]
     shown_as: Literal["header", "client_certificate", "signing_secret"] = "header"
     header: str = ""
-    hosts: Annotated[
-        list[str], Field(min_length=1), checked(credentials.checked_hosts, CredentialRefused)
-    ]
+    hosts: Annotated[list[str], checked(credentials.checked_hosts)]
     secret: Secret | None = None
 
     @model_validator(mode="after")
     def _can_be_kept(self) -> CredentialSpec:
+        """Raises ``CredentialRefused``."""
         if self.hosts != credentials.checked_hosts(self.hosts):
             raise ValueError("hosts: in small letters, each once")
         if (self.shown_as == "header") != bool(self.header):
             raise ValueError("header: its name, where it is shown as a header, and else nothing")
-        try:
-            match self.secret, self.shown_as:
-                case None, _:
-                    pass
-                case Secret(text=secret), "header":
-                    credentials.check_header(self.header, secret)
-                case Secret(text=secret), "client_certificate":
-                    credentials.checked_certificate(secret)
-                case Secret(text=secret), _:
-                    credentials.check_signing_secret(secret)
-        except CredentialRefused as refusal:
-            raise ValueError(str(refusal)) from None
+        match self.secret, self.shown_as:
+            case Secret(text=secret), "header":
+                credentials.check_header(self.header, secret)
+            case Secret(text=secret), "client_certificate":
+                credentials.checked_certificate(secret)
+            case Secret(text=secret), "signing_secret":
+                credentials.check_signing_secret(secret)
         return self
 
     @classmethod
@@ -111,10 +103,7 @@ class ServerSpec(Spec):
 
     @model_validator(mode="after")
     def _can_be_registered(self) -> ServerSpec:
-        try:
-            mcp_upstreams.check(self.name, self.address)
-        except UpstreamRefused as refusal:
-            raise ValueError(str(refusal)) from None
+        mcp_upstreams.check(self.name, self.address)
         return self
 
     @classmethod
@@ -138,13 +127,6 @@ class ServerSpec(Spec):
 # --- tools ----------------------------------------------------------------------------------------
 
 
-def _whole(written: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return manifests.read(written).as_json()
-    except ManifestRefused as refusal:
-        raise ValueError(str(refusal)) from None
-
-
 class ToolSpec(Spec):
     """A manifest, as ``tools apply`` takes it."""
 
@@ -152,7 +134,9 @@ class ToolSpec(Spec):
     identity = ("tool",)
     removal = "is withdrawn"
 
-    manifest: Annotated[dict[str, Any], AfterValidator(_whole)]
+    manifest: Annotated[
+        dict[str, Any], AfterValidator(lambda written: manifests.read(written).as_json())
+    ]
 
     @property
     def tool(self) -> str:

@@ -1,4 +1,4 @@
-"""Addressees of news: the webhooks of services that own tools, and Slack's routes."""
+"""Slack's routes. Imported only where its app is there."""
 
 from __future__ import annotations
 
@@ -7,45 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from approvals.declared.agents import Address, SigningSecret
 from approvals.declared.kinds import Edits, Reference, Refused, Run, Spec, tenant_of
 from approvals.declared.people import Username, person_named
 from approvals.models import RISKS, SlackRoute, SlackWorkspace
-from ledger.agents import enrolment
-from ledger.models import Owner
-
-
-class OwnerSpec(Spec):
-    kind = "owner"
-    identity = ("service",)
-
-    service: Annotated[str, Field(min_length=1, max_length=100)]
-    webhook_url: Annotated[Address, Field(min_length=1)]
-    webhook_secret: SigningSecret = None
-
-    @classmethod
-    def rows(cls, tenant: str) -> Any:
-        rows = Owner.objects.filter(tenant=tenant).select_related("tenant")
-        return rows.defer("webhook_secret").order_by("service")
-
-    def make(self, run: Run) -> None:
-        row = enrolment.add_owner(tenant_of(self), self.service, self.webhook_url, **run.origin)
-        if self.webhook_secret:
-            enrolment.renew_owner_secret(row, secret=self.webhook_secret.text, **run.origin)
-        else:
-            run.made.append((f"webhook_secret of owner {row}", str(row.webhook_secret)))
-
-    def change(self, before: OwnerSpec, edits: Edits, run: Run) -> None:
-        enrolment.set_owner_address(self.row(), self.webhook_url, **run.origin)
-        if self.webhook_secret and "webhook_secret" in edits:
-            secret = self.webhook_secret.text
-            enrolment.renew_owner_secret(self.row(), secret=secret, **run.origin)
-
-    def remove(self, run: Run) -> None:
-        enrolment.remove_owner(self.row(), **run.origin)
-
-
-# --- Slack ----------------------------------------------------------------------------------------
+from approvals.slack.edits import add_route, change_route, remove_route
 
 Channel = Annotated[str, Field(pattern=r"^([CG][A-Z0-9]{1,19})?$")]
 Risk = Annotated[str, Field(pattern=f"^({'|'.join(RISKS)})?$")]
@@ -100,25 +65,19 @@ class RouteSpec(Spec):
 
     def make(self, run: Run) -> None:
         """Raises ``Refused, ValidationError``."""
-        from approvals.slack import edits
-
         workspace = SlackWorkspace.objects.filter(team_id=self.workspace).first()
         if workspace is None:
             raise Refused(f"{self.workspace} is not connected: manage.py slack_connect does it.")
         approver = person_named(self.tenant, self.approver) if self.approver else None
         columns = self.columns(self.facts().keys() - {"workspace", "approver"})
         about: dict[str, Any] = {"workspace": workspace, "approver": approver, **columns}
-        edits.add_route(SlackRoute(tenant=tenant_of(self), **about), **run.origin)
+        add_route(SlackRoute(tenant=tenant_of(self), **about), **run.origin)
 
     def change(self, before: RouteSpec, edits: Edits, run: Run) -> None:
-        from approvals.slack.edits import change_route
-
         for row in self._same():
             change_route(row.pk, self.columns(edits), **run.origin)
 
     def remove(self, run: Run) -> None:
-        from approvals.slack.edits import remove_route
-
         for row in self._same():
             remove_route(row.pk, **run.origin)
 
