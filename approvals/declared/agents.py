@@ -21,7 +21,6 @@ from approvals.declared.kinds import (
     Spec,
     checked,
     set_columns,
-    tenant_of,
 )
 from approvals.declared.people import person_named, usernames
 from approvals.declared.tenants import Limits, ToolName, flat, tools_needed
@@ -92,7 +91,7 @@ class AgentSpec(Spec):
 
     def make(self, run: Run) -> None:
         """Raises ``Refused`` where it is an agent elsewhere."""
-        enrolment.agent_named(tenant_of(self), self.slug, self.name, **run.origin)
+        enrolment.agent_named(self.tenant_row, self.slug, self.name, **run.origin)
         self.bring_in_line(run)
 
     def change(self, before: AgentSpec, edits: Edits, run: Run) -> None:
@@ -176,26 +175,20 @@ class TokenSpec(Spec):
         return is_over or not self.copies
 
     def make(self, run: Run) -> None:
-        self._issue(self.copies, run)
-
-    def change(self, before: TokenSpec, edits: Edits, run: Run) -> None:
-        self._issue(self.copies - before.copies, run)
-        self._revoke(before.copies - self.copies, run)
+        self.change(self.model_copy(update={"copies": 0}), {}, run)
 
     def remove(self, run: Run) -> None:
-        self._revoke(self.copies, run)
+        self.model_copy(update={"copies": 0}).change(self, {}, run)
 
-    def _issue(self, number: int, run: Run) -> None:
+    def change(self, before: TokenSpec, edits: Edits, run: Run) -> None:
+        """Of too many the oldest are revoked."""
         owner = Agent.objects.get(tenant=self.tenant, slug=self.agent)
         terms: dict[str, Any] = self.columns(["scopes", "default_skill"])
-        for _ in range(number):
+        for _ in range(self.copies - before.copies):
             row, token = enrolment.issue(owner, expires_at=self.expires_at, **terms, **run.origin)
             run.made.append((f"token {row.hint} of {owner.principal}", token))
-
-    def _revoke(self, number: int, run: Run) -> None:
-        """The oldest."""
         same = [row for row in self.rows(self.tenant) if self.of(row).key == self.key]
-        for row in same[: max(number, 0)]:
+        for row in same[: max(before.copies - self.copies, 0)]:
             enrolment.revoke(row, reason="Revoked: the files declare it no more.", **run.origin)
 
 
@@ -216,9 +209,9 @@ class OwnerSpec(Spec):
         return rows.defer("webhook_secret").order_by("service")
 
     def make(self, run: Run) -> None:
-        row = enrolment.add_owner(tenant_of(self), self.service, self.webhook_url, **run.origin)
+        row = enrolment.add_owner(self.tenant_row, self.service, self.webhook_url, **run.origin)
         if self.webhook_secret:
-            enrolment.renew_owner_secret(row, secret=self.webhook_secret.text, **run.origin)
+            self.bring_in_line(run)
         else:
             run.made.append((f"webhook_secret of owner {row}", str(row.webhook_secret)))
 

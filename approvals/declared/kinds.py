@@ -211,6 +211,11 @@ class Spec(Strict):
     def place(self) -> Place:
         return self.kind, self.tenant, self.key
 
+    @property
+    def tenant_row(self) -> Tenant:
+        """Raises ``ObjectDoesNotExist``: its own document was refused."""
+        return Tenant.objects.get(pk=self.tenant)
+
     @classmethod
     def of(cls, row: Any, **others: Any) -> Self:
         """The row as a document would say it; ``others`` are members that are no columns."""
@@ -219,20 +224,19 @@ class Spec(Strict):
         columns = {name: _plain(attrgetter(paths.get(name, _column(name)))(row)) for name in names}
         return cast(Self, cls.model_construct(**columns, **others))
 
-    def row(self, *, locked: bool = False) -> Any:
+    def row(self) -> Any:
         """Its row. Raises ``ObjectDoesNotExist``."""
         names = {name: self.paths.get(name, name).replace(".", "__") for name in self.identity}
-        rows = self.rows(self.tenant)
-        rows = rows.select_for_update(of=("self",)) if locked else rows
-        return rows.get(**{path: getattr(self, name) for name, path in names.items()})
+        which = {path: getattr(self, name) for name, path in names.items()}
+        return self.rows(self.tenant).get(**which)
 
-    @classmethod
-    def find(cls, tenant: str, key: Key) -> Self | None:
-        return next((each for each in cls.present(tenant) if each.key == key), None)
+    def now(self) -> Self | None:
+        """The one of its key that is there."""
+        return next((each for each in self.present(self.tenant) if each.key == self.key), None)
 
     def bring_in_line(self, run: Run) -> None:
         """Change what is there by now where it differs."""
-        before = self.find(self.tenant, self.key)
+        before = self.now()
         if before is None:
             raise Refused("Something of another kind has its name.")
         if edits := self.edits(before):
@@ -313,8 +317,3 @@ def checked(check: Callable[[Any], Any]) -> AfterValidator:
         return value
 
     return AfterValidator(validate)
-
-
-def tenant_of(spec: Spec) -> Tenant:
-    """Raises ``ObjectDoesNotExist``: its own document was refused."""
-    return Tenant.objects.get(pk=spec.tenant)

@@ -182,7 +182,7 @@ def _carry_out_one(step: Step, run: Run) -> None:
     spec = step.spec
     if not spec.reaches_out:
         Tenant.objects.select_for_update(no_key=True).filter(pk=spec.tenant).first()
-    now = spec.find(spec.tenant, spec.key)
+    now = spec.now()
     if step.before is None and now is not None and spec.comes_with_another:
         step = _step(spec, now)
     elif now != step.before:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from approvals.declared.kinds import Edits, Reference, Refused, Run, Spec, tenant_of
+from approvals.declared.kinds import Edits, Reference, Refused, Run, Spec
 from approvals.declared.people import Username, person_named
 from approvals.models import RISKS, SlackRoute, SlackWorkspace
 from approvals.slack.edits import add_route, change_route, remove_route
@@ -71,7 +71,7 @@ class RouteSpec(Spec):
         approver = person_named(self.tenant, self.approver) if self.approver else None
         columns = self.columns(self.facts().keys() - {"workspace", "approver"})
         about: dict[str, Any] = {"workspace": workspace, "approver": approver, **columns}
-        add_route(SlackRoute(tenant=tenant_of(self), **about), **run.origin)
+        add_route(SlackRoute(tenant=self.tenant_row, **about), **run.origin)
 
     def change(self, before: RouteSpec, edits: Edits, run: Run) -> None:
         for row in self._same():

@@ -23,7 +23,6 @@ from approvals.declared.kinds import (
     Spec,
     checked,
     set_columns,
-    tenant_of,
 )
 from approvals.web.settings.operators import TRIES
 from ledger import seals
@@ -105,7 +104,7 @@ class SkillSpec(Spec):
 
     def change(self, before: SkillSpec, edits: Edits, run: Run) -> None:
         """Raises ``Refused, ValidationError``."""
-        row = self.row(locked=True)
+        row = self.rows(self.tenant).select_for_update(of=("self",)).get(slug=self.slug)
         if "agent" in edits:
             raise Refused(f"It is a skill of {before.agent}, for good.")
         if hasattr(row.agent, "remote") and OF_CARD & edits.keys():
@@ -186,7 +185,7 @@ class RemoteSpec(Spec):
         if self.sample and not _is_taken(self.sample, offered):
             raise Refused(SAMPLE)
         remote.register(
-            tenant_of(self),
+            self.tenant_row,
             slug=self.slug,
             url=self.url,
             token=token,

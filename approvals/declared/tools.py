@@ -15,7 +15,6 @@ from approvals.declared.kinds import (
     Secret,
     Spec,
     checked,
-    tenant_of,
 )
 from ledger import seals
 from ledger.models import Credential, McpUpstream, RegisteredTool, ToolVersion
@@ -62,7 +61,7 @@ class CredentialSpec(Spec):
         if self.secret is None:
             raise Refused("Name its secret: there is none here yet.")
         terms: dict[str, Any] = {"hosts": self.hosts, **run.origin}
-        where, text = (tenant_of(self), self.name), self.secret.text
+        where, text = (self.tenant_row, self.name), self.secret.text
         match self.shown_as:
             case "header":
                 credentials.set_header(*where, header=self.header, value=text, **terms)
@@ -78,7 +77,7 @@ class CredentialSpec(Spec):
         self.make(run)
 
     def remove(self, run: Run) -> None:
-        credentials.remove(tenant_of(self), self.name, **run.origin)
+        credentials.remove(self.tenant_row, self.name, **run.origin)
 
     def kept(self, name: str) -> str | None:
         """Of signing secrets the newest; the one before may sign beside it for a day."""
@@ -117,7 +116,7 @@ class ServerSpec(Spec):
     def make(self, run: Run) -> None:
         """A list that cannot be read now is read again every few minutes."""
         terms: dict[str, Any] = {"credential": self.credential, **run.origin}
-        row = mcp_upstreams.add(tenant_of(self), self.name, self.address, **terms)
+        row = mcp_upstreams.add(self.tenant_row, self.name, self.address, **terms)
         watched.read_now(row.watched_id)
 
     def remove(self, run: Run) -> None:
@@ -165,10 +164,10 @@ class ToolSpec(Spec):
 
     def make(self, run: Run) -> None:
         """Raises ``registrations.Refused``."""
-        registrations.register(tenant_of(self), self.read(), **run.origin)
+        registrations.register(self.tenant_row, self.read(), **run.origin)
 
     def remove(self, run: Run) -> None:
-        registrations.withdraw(tenant_of(self), self.tool, **run.origin)
+        registrations.withdraw(self.tenant_row, self.tool, **run.origin)
 
 
 # --- rules ----------------------------------------------------------------------------------------
