@@ -117,9 +117,11 @@ def _check_references(documents: Sequence[Document], present: Present, *, prune:
 
     def is_met(spec: Spec, reference: Reference) -> bool:
         places = [place for place in _places(spec.tenant, reference) if place[0] in kinds()]
-        there = [(kind, tenant) for kind, tenant, key in places if key in present(kind, tenant)]
-        if there or declared & set(places):
-            return bool(declared & set(places) or set(there) - pruned)
+        if declared & set(places):
+            return True
+        there = [each for *of, key in places if (each := present(*of).get(key))]
+        if there:
+            return any(not each.is_removable() or each.place[:2] not in pruned for each in there)
         # What has gone meanwhile, as people do, may stay named where it is named already.
         before = present(spec.kind, spec.tenant).get(spec.key)
         return before is not None and reference in before.needs()

@@ -115,6 +115,16 @@ def test_a_tool_that_an_agent_names_is_not_withdrawn_by_the_same_apply(apply, ac
     assert RegisteredTool.objects.get().is_withdrawn is False
 
 
+def test_what_prune_does_not_remove_may_be_named(apply, helpdesk, supervisor):
+    Agent.objects.filter(pk=supervisor.pk).update(is_active=False)
+    token = "---\nkind: token\ntenant: acme\nagent: supervisor\nscopes: [decide]\n"
+
+    said = apply(exported("acme").partition("---\n")[0] + "---\n" + AGENT + token, "--prune")
+
+    assert "+ token acme/supervisor decide" in said
+    assert "!" not in said, said
+
+
 @pytest.mark.parametrize(
     "document",
     [
