@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.apps import apps
 
-from approvals.declared import agents, people, skills, tenants, told, tools
-from approvals.declared.kinds import Kind
+from approvals.declared import agents, people, skills, tenants, tools
+from approvals.declared.kinds import Spec
 
 OPTIONAL = {"git_bus": "a2a.doors.git_bus", "slack_route": "approvals.slack"}
 
 
-def kinds() -> dict[str, Kind[Any]]:
-    """By name, without those of apps that are left out."""
-    every: list[Kind[Any]] = [
-        tenants.Tenants(),
-        people.People(),
-        agents.Agents(),
-        agents.Tokens(),
-        tools.Credentials(),
-        tools.Servers(),
-        tools.Tools(),
-        told.Owners(),
-        skills.RemoteAgents(),
-        skills.Skills(),
-        *_of_git_bus(),
-        told.Routes(),
-        people.Groups(),
-        tools.RuleSets(),
+def kinds() -> dict[str, type[Spec]]:
+    """By name, without those of apps that are left out, whose tables are not there."""
+    every: list[type[Spec]] = [
+        tenants.TenantSpec,
+        people.PersonSpec,
+        agents.AgentSpec,
+        agents.TokenSpec,
+        tools.CredentialSpec,
+        tools.ServerSpec,
+        tools.ToolSpec,
+        agents.OwnerSpec,
+        skills.RemoteSpec,
+        skills.SkillSpec,
+        people.GroupSpec,
+        tools.RulesSpec,
     ]
-    left_out = {name for name, app in OPTIONAL.items() if not apps.is_installed(app)}
-    return {kind.name: kind for kind in every if kind.name not in left_out}
+    if apps.is_installed(OPTIONAL["git_bus"]):
+        from approvals.declared.buses import BusSpec
 
+        every.append(BusSpec)
+    if apps.is_installed(OPTIONAL["slack_route"]):
+        from approvals.declared.routes import RouteSpec
 
-def _of_git_bus() -> list[Kind[Any]]:
-    """Its tables are there only where the app is."""
-    if not apps.is_installed(OPTIONAL["git_bus"]):
-        return []
-    from approvals.declared import buses
-
-    return [buses.Buses()]
+        every.append(RouteSpec)
+    return {each.kind: each for each in every}
