@@ -22,7 +22,7 @@ def logging_settings(form: str, *, level: str, tells_checkpoints: bool) -> dict[
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {
-            "plain": {"format": "%(levelname)s %(name)s: %(message)s"},
+            "plain": {"()": "approvals.http.log_lines.PlainLines"},
             "json": {"()": "approvals.http.log_lines.JsonLines"},
             "bare": {"format": "%(message)s"},
         },
