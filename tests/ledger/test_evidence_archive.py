@@ -352,6 +352,7 @@ def options(out: Any, tenant: str = "acme", first: str = "2026-01-01") -> dict[s
 @pytest.mark.django_db(transaction=True)
 def test_the_command_waits_for_the_log_and_its_archive_verifies_offline(decisions, tmp_path):
     out, is_done = tmp_path / "archive.zip", threading.Event()
+    (tmp_path / "archive.zip.new").touch(0o666)  # of somebody who would read it
 
     def sign() -> None:
         while not is_done.wait(0.2):
