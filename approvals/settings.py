@@ -386,8 +386,6 @@ SLACK_API_URL = text("ASSENT_SLACK_API_URL", "https://slack.com/api/")
 
 # Where the web processes of this host count requests: of the machine's memory, best of all.
 METRICS_FOLDER = text("ASSENT_METRICS_FOLDER")
-if METRICS_FOLDER:
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = METRICS_FOLDER
 
 SENDS_TRACES = bool(
     text("OTEL_EXPORTER_OTLP_ENDPOINT") or text("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")

@@ -3054,6 +3054,14 @@ HOLDS = {
 }
 
 
+MOST_OF_ONE = 1 << 24  # bytes of the manifest, the seal and the checkpoints
+OF_END = (
+    22,
+    98,
+)  # bytes of the end of a zip file, without a comment: of an old one, of a large one
+MOST_OF_END = max(OF_END)
+
+
 class EvidenceArchive:
     """One archive: its manifest, and what the files say that it lists."""
 
@@ -3067,6 +3075,8 @@ class EvidenceArchive:
         self.last_place = -1  # in the log, of the decisions of the period
 
     def json(self, name: str) -> Record:
+        if self.file.getinfo(name).file_size > MOST_OF_ONE:
+            raise ValueError(f"{name} is larger than it can be")
         value = json.loads(self.file.read(name), object_pairs_hook=without_repeats)
         return dict(value)
 
@@ -3097,14 +3107,37 @@ class EvidenceArchive:
             odd = sorted(set(stored) ^ {*expected, "manifest.json", "seal.json"})
             yield f"files are missing, were added, or are there twice: {', '.join(odd) or stored}."
             return
+        if not self.is_plain():
+            yield "there is more in it than its files, which other programs might show."
         for name in sorted(expected & set(listed)):
             digest, size = hashlib.sha256(), 0
+            if self.file.getinfo(name).file_size != listed[name]["bytes"]:
+                yield f"{name} is not as it was sealed."
+                continue
             with self.file.open(name) as raw:
                 while part := raw.read(1 << 20):
                     digest.update(part)
                     size += len(part)
             if (digest.hexdigest(), size) != (listed[name]["sha256"], listed[name]["bytes"]):
                 yield f"{name} is not as it was sealed."
+
+    def is_plain(self) -> bool:
+        """Ordinary files, one after the other from the first byte to the last: what is beside them
+        is read by programs that begin elsewhere."""
+        raw, place, of_list = self.file.fp, 0, 0
+        assert raw is not None
+        for entry in self.file.infolist():
+            raw.seek(entry.header_offset)
+            head = raw.read(30)
+            of_names = int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")
+            is_file = entry.external_attr >> 28 in (0, 8)
+            if entry.header_offset != place or entry.comment or not is_file:
+                return False
+            place += 30 + of_names + entry.compress_size
+            of_list += 46 + len(entry.orig_filename.encode()) + len(entry.extra)
+        raw.seek(place + of_list)
+        end = raw.read(MOST_OF_END + 1)
+        return self.file.start_dir == place and end[-22:-18] == b"PK\5\6" and len(end) in OF_END
 
     def seal_faults(self) -> Iterator[str]:
         seal = self.json("seal.json")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from approvals.http.admission.request_log import RequestLog
-from approvals.http.log_lines import InBackground, JsonLines, WithoutLinks
+from approvals.http.log_lines import InBackground, JsonLines, PlainLines, WithoutLinks
 from ledger.foundation.lanes import Lane
 from ledger.foundation.telemetry import log_context
 from tests.processes import until
@@ -38,7 +38,9 @@ def written(caplog) -> Any:
         each.removeHandler(handler)
 
 
-def requested(inside: Any, path: str = "/api/v1/tools", **headers: str) -> dict[bytes, bytes]:
+def requested(
+    inside: Any, path: str = "/api/v1/tools", method: str = "GET", **headers: str
+) -> dict[bytes, bytes]:
     """Ask ``inside`` behind the log; the headers of the answer."""
     told: list[Any] = []
 
@@ -46,7 +48,7 @@ def requested(inside: Any, path: str = "/api/v1/tools", **headers: str) -> dict[
         told.append(message)
 
     sent = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": b"", "headers": sent}
+    scope = {"type": "http", "method": method, "path": path, "query_string": b"", "headers": sent}
     asyncio.run(RequestLog(inside)(scope, None, send))
     return dict(told[0]["headers"])
 
@@ -80,12 +82,36 @@ def test_an_id_that_could_forge_a_line_is_not_taken(written, chosen):
     assert requested(answers, request_id=chosen)[b"request-id"] != chosen.encode()
 
 
-def test_links_that_open_an_account_stand_in_no_line(written):
-    requested(answers, path="/join/secret-token/")
+@pytest.mark.parametrize("begin", ["/join/", "/account/email/"])
+def test_links_that_open_an_account_stand_in_no_line(written, begin):
+    requested(answers, path=f"{begin}secret-token/")
 
     line = written()[-1]
     assert "secret-token" not in json.dumps(line)
-    assert line["path"] == "/join/…/"
+    assert line["path"] == f"{begin}…/"
+
+
+@pytest.mark.parametrize(
+    "bad", ["\n", "\r", "\x1b[2J", "\x9b2J", "\x85", "\u2028", "\u202e", "\udcff"]
+)
+@pytest.mark.parametrize("form", [JsonLines, PlainLines])
+def test_a_stranger_begins_no_line_and_moves_no_terminal(form, bad):
+    record = {"name": "a", "levelname": "INFO", "msg": f"GET /a{bad}CRITICAL all is lost ü"}
+
+    line = form().format(logging.makeLogRecord(record))
+
+    assert not [at for at in line.splitlines() if at.startswith("CRITICAL")]
+    assert bad == "\n" or bad not in line
+    assert "ü".encode() in line.encode()
+
+
+def test_a_path_of_a_stranger_is_told_in_part_and_its_method_only_if_it_is_one(written):
+    requested(answers, path="/" + "\udcff" * 40_000, method="B" * 3000)
+
+    line = written()[-1]
+    assert len(json.dumps(line)) < 4096
+    assert line["path"].startswith("/\\udcff")
+    assert line["method"] == "other"
 
 
 def test_a_request_that_fails_has_its_line(written):

@@ -47,6 +47,16 @@ def test_without_a_trace_nothing_is_carried_on():
     assert tracing.trace_id() == ""
 
 
+def test_what_an_exception_says_is_in_no_span(spans):
+    with pytest.raises(ValueError, match="the token"), tracing.span("execute refund_invoice", {}):
+        raise ValueError("the token is secret-4711")
+
+    (span,) = spans.get_finished_spans()
+    assert "secret-4711" not in span.to_json()
+    assert span.attributes["error.type"] == "ValueError"
+    assert not span.status.is_ok
+
+
 @pytest.mark.parametrize("broken", ["00-x", "00-" + "0" * 32 + "-00f067aa0ba902b7-01", "💥"])
 def test_a_trace_context_that_is_none_is_ignored(broken):
     with tracing.span("execute refund_invoice", {}, within=broken):

@@ -15,26 +15,29 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import TextIO
 
+from ledger.foundation.characters import CONTROLS
 from ledger.foundation.telemetry import log_context
 
 # Whatever follows these is a token that works until it is used.
-LINKS = re.compile(r"(/(?:join|first|slack/link|unsubscribe)/|join:)[^/\s?&\"']+")
+LINKS = re.compile(r"(/(?:join|first|slack/link|unsubscribe|account/email)/|join:)[^/\s?&\"']+")
 
+# The password in an address of a database, a cache or a collector.
+PASSWORDS = re.compile(r"(://[^/\s:@]*:)[^/\s]+(?=@)")
 
 LOST = {"name": "assent.requests", "levelno": logging.WARNING, "levelname": "WARNING"}
 
 
 def without_links(text: str) -> str:
-    return LINKS.sub(r"\1…", text)
+    return PASSWORDS.sub(r"\1…", LINKS.sub(r"\1…", text))
 
 
 class WithoutLinks(logging.Filter):
-    """Hides the tokens of one-time links."""
+    """Hides the tokens of one-time links, and passwords in addresses."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()
-        if LINKS.search(message):
-            record.msg, record.args = without_links(message), ()
+        if (shown := without_links(message)) != message:
+            record.msg, record.args = shown, ()
         if facts := getattr(record, "facts", None):
             facts["path"] = without_links(facts["path"])
         return True
@@ -97,6 +100,24 @@ class InBackground(logging.StreamHandler[TextIO]):
                 self.stream.flush()
 
 
+def escaped(text: str) -> str:
+    """Without what moves a terminal, breaks a line, or cannot be written as UTF-8."""
+    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+class PlainLines(logging.Formatter):
+    """For people. What continues a message stands apart: it begins no line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return super().formatMessage(record).replace("\n", "\n    ")
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(without_links(super().format(record)))
+
+
 class JsonLines(logging.Formatter):
     """One object on a line: when, how grave, which process, what, and what it is about.
 
@@ -121,8 +142,8 @@ class JsonLines(logging.Formatter):
             **getattr(record, "facts", {}),
         }
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+            line["error"] = without_links(self.formatException(record.exc_info))
+        return escaped(json.dumps(line, ensure_ascii=False, default=str))
 
 
 def _program() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from django.core.exceptions import ImproperlyConfigured
@@ -12,17 +13,19 @@ FORMATS = ("json", "plain")
 def logging_settings(form: str, *, level: str, tells_checkpoints: bool) -> dict[str, Any]:
     """For ``logging.config.dictConfig``. ``form`` is ``json`` or ``plain``.
 
-    Raises ``ImproperlyConfigured`` for any other. With ``tells_checkpoints`` each signed checkpoint
-    is one line of JSON.
+    Raises ``ImproperlyConfigured`` for any other, and for a level that is none. With
+    ``tells_checkpoints`` each signed checkpoint is one line of JSON.
     """
     if form not in FORMATS:
         raise ImproperlyConfigured(f"ASSENT_LOG_FORMAT must be json or plain, not {form!r}.")
+    if level not in logging.getLevelNamesMapping():
+        raise ImproperlyConfigured("ASSENT_LOG_LEVEL must be DEBUG, INFO, WARNING or ERROR.")
     lines = ["lines"] if tells_checkpoints else []
     return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {
-            "plain": {"format": "%(levelname)s %(name)s: %(message)s"},
+            "plain": {"()": "approvals.http.log_lines.PlainLines"},
             "json": {"()": "approvals.http.log_lines.JsonLines"},
             "bare": {"format": "%(message)s"},
         },

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
@@ -19,6 +21,7 @@ from approvals.metrics import ALARMS, rule_file
 from approvals.metrics.alarms import Alarm
 from approvals.metrics.metric import Metric
 from ledger.foundation import doorbell
+from tests.processes import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -51,6 +54,31 @@ def test_it_goes_on_without_redis(settings):
 
     assert "wrong  redis: it does not answer" in text
     assert "ok     database" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ASSENT_BLOCKING_SEND_S", "s3cr3t"),
+        ("DATABASE_URL", "postgres://me:s3cr3t/x@host/assent"),
+        ("REDIS_URL", "redis://:s3cr3t/x@host:6379/0"),
+        ("ASSENT_LOG_LEVEL", "s3cr3t"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_named_and_not_shown(name, value):
+    environment = {**os.environ, name: value}
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "doctor"],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+
+    assert ended.returncode == 1
+    assert name.removeprefix("ASSENT_") in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert "s3cr3t" not in ended.stdout + ended.stderr
 
 
 COUNTED = {"assent_http_request_seconds", "assent_sign_ins", "assent_call_seconds"}

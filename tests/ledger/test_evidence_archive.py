@@ -185,6 +185,32 @@ def is_refused(raw: bytes) -> bool:
         return True
 
 
+def test_nothing_is_hidden_beside_the_files(decisions):
+    """A program that reads from the front, or by other entries, would show something else."""
+    raw = made()
+    linked, commented = BytesIO(), BytesIO(raw)
+    with zipfile.ZipFile(linked, "w") as archive:
+        for name, content in files_of(raw).items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = 0o120777 << 16
+            archive.writestr(entry, content)
+    with zipfile.ZipFile(commented, "a") as archive:
+        archive.comment = b"PK"
+    other = packed({"decisions.csv": b"another"})[:-22]
+
+    assert faults(packed(files_of(raw))) == []
+    for forged in (other + raw, raw + other, linked.getvalue(), commented.getvalue()):
+        assert "there is more in it" in str(faults(forged))
+
+
+def test_a_file_that_grows_without_end_is_not_unpacked(decisions):
+    files = files_of(made())
+    for name in ("manifest.json", "seal.json"):
+        bomb = packed(files | {name: b" " * (verify.MOST_OF_ONE + 1)})
+        with pytest.raises(ValueError, match=f"{name} is larger"):
+            faults(bomb)
+
+
 def test_a_manifest_that_fits_changed_files_is_not_the_sealed_one(decisions):
     files = files_of(made())
     manifest = json.loads(files["manifest.json"])
@@ -326,6 +352,7 @@ def options(out: Any, tenant: str = "acme", first: str = "2026-01-01") -> dict[s
 @pytest.mark.django_db(transaction=True)
 def test_the_command_waits_for_the_log_and_its_archive_verifies_offline(decisions, tmp_path):
     out, is_done = tmp_path / "archive.zip", threading.Event()
+    (tmp_path / "archive.zip.new").touch(0o666)  # of somebody who would read it
 
     def sign() -> None:
         while not is_done.wait(0.2):

@@ -245,6 +245,20 @@ def test_settings_that_cannot_work_are_refused_at_the_start(receiver, settings, 
     assert [each.id for each in checks.terms()] == ["assent.E018"]
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "[" * 16_000,
+        '{"partialSuccess":{"rejectedLogRecords":1e999}}',
+        "[]",
+        "{",
+        '{"partialSuccess":3}',
+    ],
+)
+def test_an_answer_of_an_otlp_receiver_that_is_none_stops_nothing(answer):
+    assert sending._rejected_in(answer.encode()) == 0
+
+
 def test_a_receiver_that_hangs_delays_nobody_else(
     receiver, a_payment, alice, helpdesk, settings, monkeypatch
 ):

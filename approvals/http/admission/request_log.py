@@ -15,7 +15,7 @@ from typing import Any
 from opentelemetry.trace import SpanKind
 from uuid_utils import uuid7
 
-from approvals.http.log_lines import without_links
+from approvals.http.log_lines import escaped, without_links
 from ledger.foundation.telemetry import log_context, tracing
 from ledger.foundation.telemetry.counters import Timed
 
@@ -25,6 +25,7 @@ HEADER = b"request-id"
 CHOSEN = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 # Asked for too often, and by pages, to be worth a line.
 UNTOLD = ("/static/",)
+LONGEST = 500  # characters of a path: a line that is longer than a pipe takes at once is torn
 NO_ANSWER = 0  # the client was gone, or nothing answered
 PARTS = (
     *(("/api/", "rest"), ("/a2a", "a2a"), ("/mcp", "mcp"), ("/humanlayer/", "humanlayer")),
@@ -75,7 +76,7 @@ def _told(scope: Any, request_id: str, statuses: list[int]) -> Iterator[None]:
     begin = time.monotonic()
     attributes = {
         "http.request.method": _method_of(scope),
-        "url.path": without_links(scope["path"]),
+        "url.path": _path_of(scope),
         "assent.request_id": request_id,
     }
     name = f"{_method_of(scope)} {_part_of(scope)}"
@@ -96,7 +97,7 @@ def _tell(scope: Any, status: int, seconds: float) -> None:
     count_request(scope, status, seconds)
     if scope["path"].startswith(UNTOLD):
         return
-    told = (scope["method"], scope["path"], status, round(seconds * 1000))
+    told = (_method_of(scope), _path_of(scope), status, round(seconds * 1000))
     facts = dict(zip(("method", "path", "status", "milliseconds"), told, strict=True))
     logger.info("%s %s %s in %s ms", *told, extra={"facts": facts})
 
@@ -111,6 +112,12 @@ def _part_of(scope: Any) -> str:
         return "long_polls"
     path = scope["path"]
     return next((name for begin, name in PARTS if path.startswith(begin)), "pages")
+
+
+def _path_of(scope: Any) -> str:
+    """As much of it as is told."""
+    path = escaped(without_links(scope["path"]))
+    return path if len(path) <= LONGEST else f"{path[:LONGEST]}…"
 
 
 def _method_of(scope: Any) -> str:

@@ -171,7 +171,7 @@ def _post(items: list[str]) -> None:
 def _rejected_in(answer: bytes) -> int:
     try:
         return int(json.loads(answer)["partialSuccess"]["rejectedLogRecords"])
-    except (ValueError, LookupError, TypeError):
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
         return 0
 
 

@@ -58,8 +58,17 @@ def span(
     """
     parent = TRACEPARENT.extract({"traceparent": within}) if within else None
     stated = {key: str(value) for key, value in attributes.items() if value}
-    with tracer.start_as_current_span(name, parent, kind, stated) as begun:
-        yield begun
+    with tracer.start_as_current_span(
+        name, parent, kind, stated, record_exception=False, set_status_on_exception=False
+    ) as begun:
+        try:
+            yield begun
+        except (
+            Exception
+        ) as failure:  # its text may have a secret in it, or what nobody else may read
+            begun.set_attribute("error.type", type(failure).__name__)
+            failed(begun)
+            raise
 
 
 def failed(begun: Span) -> None:

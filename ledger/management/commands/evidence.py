@@ -61,8 +61,9 @@ class Command(BaseCommand):
             raise CommandError("--sample is a number of decisions, 1 or more. Nothing was written.")
         out: Path = options["out"]
         new = out.with_name(out.name + ".new")
+        new.unlink(missing_ok=True)  # one of somebody else would stay theirs to read
         try:
-            with open(os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with open(os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 number = _write(file, period, options["sample"], options["with_ledger"])
             new.replace(out)
         finally:
