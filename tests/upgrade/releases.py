@@ -24,6 +24,7 @@ from typing import Any
 
 import psycopg
 from django.conf import settings
+from psycopg import sql
 
 ROOT = Path(settings.BASE_DIR)
 FOLDER = Path(__file__).parent
@@ -75,6 +76,31 @@ class Release:
         with tarfile.open(fileobj=BytesIO(archived.stdout)) as tree:
             tree.extractall(folder, filter="data")
         return True
+
+
+def filled(url: str) -> dict[str, int]:
+    """How many values each column of the database has, by table and column."""
+    with psycopg.connect(url) as connection:
+        columns = connection.execute(
+            "SELECT table_name, column_name FROM information_schema.columns"
+            " WHERE table_schema = 'public'"
+        ).fetchall()
+        return {
+            f"{table}.{column}": _values_in(connection, table, column) for table, column in columns
+        }
+
+
+def _values_in(connection: psycopg.Connection[Any], table: str, column: str) -> int:
+    query = sql.SQL("SELECT count({}) FROM {}").format(
+        sql.Identifier(column), sql.Identifier(table)
+    )
+    (number,) = connection.execute(query).fetchone() or (0,)
+    return int(number)
+
+
+def lost(before: dict[str, int], after: dict[str, int]) -> set[str]:
+    """The columns that have fewer values than before, or are gone."""
+    return {name for name, number in before.items() if after.get(name, -1) < number}
 
 
 def releases() -> list[Release]:

@@ -5,6 +5,7 @@ What is recorded of a release is beside this file; ``test_record.py`` says how.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -16,11 +17,12 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from django.db import connection
 
 from approvals.local import embedded_services
 from approvals.local.database_passwords import as_role
 from tests.processes import ROOT, Product, until
-from tests.upgrade.releases import Release, migrations_now, releases
+from tests.upgrade.releases import Release, filled, lost, migrations_now, releases
 
 EVERY = pytest.mark.parametrize("release", releases(), ids=lambda release: release.version)
 ENDED_THEN = ("committed", "aborted")
@@ -40,7 +42,7 @@ class Installation:
     """The processes of two versions, and one database."""
 
     def __init__(self, url: str, token: str) -> None:
-        self._url, self._token = url, token
+        self.url, self._token = url, token
         self.old, self.new = Product(), Product()
         for product in (self.old, self.new):
             product.environment |= {
@@ -61,7 +63,7 @@ class Installation:
             cwd=root,
             env={
                 **self.old.environment,
-                "ASSENT_OWNER_DATABASE_URL": self._url,
+                "ASSENT_OWNER_DATABASE_URL": self.url,
                 "DJANGO_SETTINGS_MODULE": "approvals.settings",
             },
             capture_output=True,
@@ -119,8 +121,10 @@ def installed(engines: None) -> Iterator[Callable[[Release], Installation]]:
 @EVERY
 def test_a_database_of_a_release_is_migrated_and_carries_a_transaction_through(installed, release):
     installation = installed(release)
+    before = filled(installation.url)
     migrated = installation.manage(ROOT, "migrate", "--noinput")
     assert migrated.returncode == 0, migrated.stderr
+    assert lost(before, filled(installation.url)) == set()
 
     installation.new.start("live", "sweeper", "commits", "courier")
     transaction = installation.proposed(installation.new)
@@ -197,6 +201,24 @@ def test_a_changed_migration_is_noticed(tmp_path, monkeypatch):
     (tmp_path / path).write_bytes((ROOT / path).read_bytes() + b"\n")
 
     assert {each for each, digest in migrations_now().items() if before[each] != digest} == {path}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_row_or_a_value_that_is_lost_is_noticed():
+    """The judge of what a migration kept."""
+    url = os.environ["DATABASE_URL"].replace("/assent?", f"/{connection.settings_dict['NAME']}?")
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE scratch AS SELECT 1 AS number, 'two' AS word")
+        try:
+            before = filled(url)
+            cursor.execute("ALTER TABLE scratch ADD third int")
+            assert lost(before, filled(url)) == set()
+            cursor.execute("UPDATE scratch SET word = NULL")
+            assert lost(before, filled(url)) == {"scratch.word"}
+            cursor.execute("DELETE FROM scratch")
+            assert lost(before, filled(url)) == {"scratch.number", "scratch.word"}
+        finally:
+            cursor.execute("DROP TABLE scratch")
 
 
 def test_each_version_that_somebody_can_have_is_kept():
