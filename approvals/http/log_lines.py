@@ -102,7 +102,7 @@ class InBackground(logging.StreamHandler[TextIO]):
 
 def escaped(text: str) -> str:
     """Without what moves a terminal, breaks a line, or cannot be written as UTF-8."""
-    return CONTROLS.sub(lambda found: json.dumps(found[0])[1:-1], text)
+    return CONTROLS.sub(lambda control: json.dumps(control[0])[1:-1], text)
 
 
 class PlainLines(logging.Formatter):

@@ -134,7 +134,7 @@ class Timed:
 
 
 class _Files(Collector):
-    """What all processes counted; without files that nobody can read."""
+    """The counts of all processes; without files that nobody can read."""
 
     def collect(self) -> Iterable[Metric]:
         files = [*map(str, Path(settings.METRICS_FOLDER).glob("*.db"))]
