@@ -28,7 +28,7 @@ ON_TRIAL = {"serve": "up", "demo": "demo"}
 
 def main() -> None:
     sys.path.insert(0, str(HOUSE))
-    os.environ.setdefault("ASSENT_HOME", str(_home()))
+    os.environ["ASSENT_HOME"] = os.environ.get("ASSENT_HOME") or str(_home())
     match sys.argv[1:]:
         case [("serve" | "demo") as name, *options]:
             _manage([ON_TRIAL[name], *options])
