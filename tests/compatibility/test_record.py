@@ -19,7 +19,10 @@ from tests.ledger.test_tampering import ledger, untouched_ledger
 __all__ = ["ledger", "untouched_ledger"]
 
 FOLDER = Path(__file__).parent
-pytestmark = pytest.mark.skipif("RECORD_RELEASE" not in os.environ, reason="records a release")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif("RECORD_RELEASE" not in os.environ, reason="records a release"),
+]
 
 
 def test_names_and_an_export_are_recorded(ledger, tmp_path):

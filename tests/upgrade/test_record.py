@@ -25,6 +25,7 @@ __all__ = ["activated", "allowed", "olga", "otto"]
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
+    pytest.mark.slow,
     pytest.mark.skipif("RECORD_RELEASE" not in os.environ, reason="records a release"),
 ]
 
