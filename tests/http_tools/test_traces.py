@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -22,10 +24,9 @@ TRACE, AGENTS_SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 TRACEPARENT = f"00-{TRACE}-{AGENTS_SPAN}-01"
 
 
-def proposed() -> Transaction:
-    arguments = {"invoice": "7", "amount": 48.2}
+def proposed_in_a_trace(tool: str, **arguments: Any) -> Transaction:
     answer = coordinator.prepare(
-        Proposal("refund_invoice", arguments, traceparent=TRACEPARENT),
+        Proposal(tool, arguments, traceparent=TRACEPARENT),
         by=Principal("agent", "acme/helpdesk", "Helpdesk agent"),
         tenant="acme",
         key="refund of invoice 7",
@@ -42,7 +43,7 @@ def executed(service, registered, alice):
     def make():
         registered()
         service.answers |= {"plan": (200, PLAN), "commit": (200, {"receipt": {"id": "r1"}})}
-        row = proposed()
+        row = proposed_in_a_trace("refund_invoice", invoice="7", amount=48.2)
         coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
         execution.commit(row.pk)
         return row, next(asked for asked in service.asked if asked.path.endswith("/commit"))

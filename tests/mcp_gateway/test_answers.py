@@ -16,6 +16,7 @@ from ledger.tools import tool_of
 from ledger.tools.mcp import streamable_http, talks
 from ledger.transactions import coordinator
 from tests.conftest import propose
+from tests.http_tools.test_traces import TRACEPARENT, proposed_in_a_trace
 from tests.mcp_gateway.conftest import gateway
 from tests.mcp_gateway.upstreams import REFUND
 
@@ -50,6 +51,17 @@ def test_the_server_gets_the_operation_key_and_our_headers_and_nothing_of_the_ca
     assert headers["mcp-name"] == "refund"
     assert headers["mcp-protocol-version"] == "2026-07-28"
     assert "authorization" not in headers
+
+
+def test_the_server_is_told_the_agents_trace_context(billing, signed_off, alice):
+    billing.answers["refund"] = DONE
+    row = proposed_in_a_trace("billing_refund", invoice="7", amount=48.2)
+    coordinator.approve(row.pk, digest=row.intent_digest, by=alice, via="web")
+
+    committed(row)
+
+    (call,) = billing.calls()
+    assert call["_meta"]["traceparent"] == TRACEPARENT
 
 
 def test_an_answer_without_a_receipt_of_its_own_is_kept_by_its_hash(billing, signed_off):

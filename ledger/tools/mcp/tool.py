@@ -23,6 +23,7 @@ from ledger.contracts import (
     key_fields,
 )
 from ledger.foundation.http_out import Credentials, CredentialUnusable
+from ledger.foundation.telemetry import tracing
 from ledger.tools.manifests import ManifestTool, McpManifest, UpstreamCall, filled_in, model_of
 from ledger.tools.mcp import answers, client, definitions, wire
 from ledger.tools.mcp.answers import TEXT_MOST
@@ -120,7 +121,7 @@ class McpTool(ManifestTool):
         return self._call(other.tool, other.sha256, filled, context)
 
     def _call(self, tool: str, released: str, given: Json, context: Context) -> Json:
-        meta: Json = {wire.OPERATION_KEY: context.operation_key}
+        meta: Json = {wire.OPERATION_KEY: context.operation_key, **tracing.headers()}
         if context.lease_until:
             meta[wire.LEASE_UNTIL] = context.lease_until.isoformat()
         timeout, address = context.timeout, self.manifest.address
