@@ -5,7 +5,9 @@ A group that no setting names is not here, whatever it is called: nobody gets a 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import scim2_models as scim
 from django.conf import settings
@@ -17,6 +19,10 @@ from approvals.scim.changes import ORIGIN
 from approvals.scim.models import Entry
 from approvals.scim.people import note, writing
 from approvals.scim.resources import Group, group_of, id_of_group
+from ledger.models import Tenant
+
+KEY = re.compile("[0-9]{1,20}")
+MOST_NAMED = 10  # of the accounts that there are not
 
 
 def served() -> list[str]:
@@ -51,6 +57,8 @@ def change(key: str, edit: Callable[[Group], Group]) -> Group:
             raise scim.MutabilityException(
                 detail=f"{name} is called so by the settings of the desk. Nothing was changed."
             )
+        # Before any account, as who confirms a role does; not while the request is worked out.
+        Tenant.objects.select_for_update(no_key=True).get(pk=settings.SCIM_TENANT)
         is_in, should_be = {each.pk for each in before}, _keys(wanted)
         for entry in _entries(should_be - is_in):
             _put(entry, sorted({*entry.groups, name}), name)
@@ -62,7 +70,7 @@ def change(key: str, edit: Callable[[Group], Group]) -> Group:
 
 def _keys(wanted: Group) -> set[int]:
     values = {each.value or "" for each in wanted.members or []}
-    if unknown := sorted(each for each in values if not (each.isascii() and each.isdecimal())):
+    if unknown := sorted(each for each in values if not KEY.fullmatch(each)):
         raise scim.InvalidValueException(detail=_unknown(unknown))
     return {int(each) for each in values}
 
@@ -76,7 +84,8 @@ def _entries(keys: Iterable[int]) -> list[Entry]:
 
 
 def _unknown(keys: Iterable[str]) -> str:
-    return f"The directory keeps no account {', '.join(keys)}. Nobody's groups were changed."
+    first = ", ".join(key[:20] for key in islice(keys, MOST_NAMED))
+    return f"The directory keeps no account {first}. Nobody's groups were changed."
 
 
 def _put(entry: Entry, groups: list[str], changed: str) -> None:

@@ -13,19 +13,22 @@ import scim2_models as scim
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
-from django.db import IntegrityError
+from django.db import IntegrityError, connection
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from approvals.models import Membership, Role, UserName
 from approvals.people import accounts, principal_of, record_change
+from approvals.people.sign_in import has_way_in
 from approvals.scim.changes import DIRECTORY, ORIGIN, DirectoryChange
 from approvals.scim.models import LONGEST_ID, Entry
 from approvals.scim.resources import Person, person_of
 from approvals.web.settings.person import PersonForm
 from ledger.events import ChangeKind, chain_of
+from ledger.foundation.characters import lookalikes
 from ledger.models import Event, Tenant
 
+LOCK = int.from_bytes(b"scim")
 TAKEN = (
     "An account has or had the userName {name!r}, and the directory does not keep it. Nothing was "
     "made. If it is the same person, an operator links it on the server: manage.py scim_link {name}"
@@ -51,8 +54,9 @@ def writing() -> Iterator[None]:
     So none takes back what another did, and no two operators who leave count on each other.
     """
     with atomic():
-        tenants = Tenant.objects.select_for_update(no_key=True)
-        if not tenants.filter(pk=settings.SCIM_TENANT):
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [LOCK])
+        if not Tenant.objects.filter(pk=settings.SCIM_TENANT).exists():
             raise scim.ConflictException(detail="ASSENT_SCIM_TENANT names no tenant of the desk.")
         yield
 
@@ -88,7 +92,7 @@ def _require_free(name: str, key: int = 0) -> None:
 def change(key: int, edit: Callable[[Person], Person]) -> Entry:
     """Change one account as ``edit`` changes what the directory sees of it."""
     with writing():
-        entry, closes = entry_of(key), False
+        entry, closes = _held(key), False
         person = entry.user
         wanted = edit(person_of(entry))
         if wanted.active is not None and wanted.active != person.is_active:
@@ -101,6 +105,19 @@ def change(key: int, edit: Callable[[Person], Person]) -> Entry:
         except (scim.SCIMException, ValidationError, IntegrityError):
             if not closes:
                 raise  # else who has left is out, whatever came with it
+    return entry_of(key)
+
+
+def close(key: int) -> Entry:
+    """Close an account, and change nothing else of it."""
+    with writing():
+        _switch(_held(key).user, active=False)
+    return entry_of(key)
+
+
+def _held(key: int) -> Entry:
+    """Its account is not changed at the desk until commit: each side sees what the other did."""
+    User.objects.select_for_update().filter(pk=key).first()
     return entry_of(key)
 
 

@@ -11,12 +11,13 @@ from uuid import NAMESPACE_URL, uuid5
 import scim2_models as scim
 from django.conf import settings
 from django.contrib.auth.models import User
-from scim2_models import URN, ComplexAttribute, Mutability, Required, Resource
+from scim2_models import URN, CaseExact, ComplexAttribute, Mutability, Required, Resource
 
 from approvals.people import name_of
 from approvals.scim.models import Entry
 
 MOST = 200  # resources in one answer
+MOST_OPERATIONS = 100  # of one PATCH: each is applied to the whole of a group
 
 
 class Name(ComplexAttribute):
@@ -60,7 +61,7 @@ class Person(Resource[Any]):
 class Group(Resource[Any]):
     __schema__ = URN("urn:ietf:params:scim:schemas:core:2.0:Group")
 
-    display_name: Annotated[str | None, Required.true] = None
+    display_name: Annotated[str | None, Required.true, CaseExact.true] = None
     members: list[Member] | None = None
 
 

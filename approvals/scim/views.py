@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import scim2_models as scim
@@ -19,13 +20,14 @@ from scim2_models.path import AttrPath, CompareOperator, Comparison
 
 from approvals.scim import groups, people
 from approvals.scim.models import Entry
-from approvals.scim.resources import MOST, SERVICE, Group, Person, person_of
+from approvals.scim.resources import MOST, MOST_OPERATIONS, SERVICE, Group, Person, person_of
 from ledger.api.http import parse_json, token_in
 from ledger.errors import LedgerError
 from ledger.foundation.characters import is_storable
 
 Handler = Callable[..., HttpResponse]
 LIST = "urn:ietf:params:scim:api:messages:2.0:ListResponse"
+LAST = 2**31  # no list is as long
 COLUMNS = {"username": "user__username__iexact", "externalid": "external_id"}
 
 
@@ -123,7 +125,7 @@ def _asked(request: HttpRequest, model: Any, *names: str) -> tuple[Any, tuple[st
 
 
 def _page(asked: Any, rows: Any) -> tuple[list[Any], int]:
-    begin = (asked.start_index or 1) - 1
+    begin = min((asked.start_index or 1) - 1, LAST)
     most = min(MOST if asked.count is None else asked.count, MOST)
     return list(rows[begin : begin + most]), begin
 
@@ -163,12 +165,48 @@ def make_person(request: HttpRequest) -> HttpResponse:
 
 
 def change_person(request: HttpRequest, person_id: int) -> HttpResponse:
-    return _shown(request, person_of(people.change(person_id, _edit(request, Person))))
+    try:
+        changed = people.change(person_id, _edit(request, Person))
+    except (scim.SCIMException, NotAsDescribed):
+        if not _says_who_leaves(request):
+            raise
+        changed = people.close(person_id)
+    return _shown(request, person_of(changed))
+
+
+def _says_who_leaves(request: HttpRequest) -> bool:
+    """True if the request sets ``active`` to false, however little of the rest is understood."""
+    try:
+        body = json.loads(request.body)
+    except (ValueError, RecursionError, RequestDataTooBig):
+        return False
+    return any(_switches_off(each) for each in _attributes_in(body))
+
+
+def _attributes_in(body: Any) -> Iterator[tuple[str, Any]]:
+    """Names and values that a PUT, or the operations of a PATCH, set."""
+    if not isinstance(body, dict):
+        return
+    yield from body.items()
+    operations = body.get("Operations")
+    for each in operations if isinstance(operations, list) else ():
+        if isinstance(each, dict) and str(each.get("op")).lower() in ("add", "replace"):
+            path, value = each.get("path"), each.get("value")
+            if path:
+                yield str(path), value
+            elif isinstance(value, dict):
+                yield from value.items()
+
+
+def _switches_off(attribute: tuple[str, Any]) -> bool:
+    name, value = attribute
+    is_false = value is False or (isinstance(value, str) and value.lower() == "false")
+    return is_false and name.rpartition(":")[2].lower() == "active"
 
 
 def close_person(request: HttpRequest, person_id: int) -> HttpResponse:
     """An account is never deleted: what its person signed stays signed."""
-    people.change(person_id, lambda person: person.model_copy(update={"active": False}))
+    people.close(person_id)
     return HttpResponse(status=204)
 
 
@@ -180,6 +218,11 @@ def _edit(request: HttpRequest, model: Any) -> Callable[[Any], Any]:
     """The change that PUT or PATCH makes of a resource. What a PUT leaves out stays as it is."""
     if request.method == "PATCH":
         patch = _sent(scim.PatchOp[model], request, Context.RESOURCE_PATCH_REQUEST)
+        if len(patch.operations or []) > MOST_OPERATIONS:
+            raise scim.PayloadTooLargeException(
+                detail=f"A PATCH has at most {MOST_OPERATIONS} operations. Nothing was changed: "
+                "send several, or one operation with several values."
+            )
 
         def patched(resource: Any) -> Any:
             patch.patch(resource)
