@@ -78,6 +78,7 @@ def make(wanted: Person) -> Entry:
         accounts.give_role(person, settings.SCIM_TENANT, Role.VIEWER, **ORIGIN)
         entry = Entry.objects.create(user=person)
         entry.refresh_from_db()
+        _require_own_looks(person, labels["username"])
         _label(person, labels)
         note(entry, external_id=wanted.external_id or "")
         _switch(person, wanted.active is not False)
@@ -146,12 +147,13 @@ def _require_ours(person: User) -> None:
 
 def _require_another(person: User) -> None:
     """Raises ``ConflictException`` where nobody would be left to keep a tenant, or all of them."""
-    others = User.objects.filter(is_active=True).exclude(pk=person.pk)
+    rows = User.objects.filter(is_active=True).exclude(pk=person.pk)
     operated = Membership.objects.filter(user=person, role=Role.OPERATOR)
     for tenant in operated.values_list("tenant", flat=True):
-        if not others.filter(memberships__tenant=tenant, memberships__role=Role.OPERATOR).exists():
+        others = rows.filter(memberships__tenant=tenant, memberships__role=Role.OPERATOR)
+        if not any(map(has_way_in, others)):
             raise scim.ConflictException(detail=LAST_ONE.format(what=f"operator of {tenant}"))
-    if person.is_superuser and not others.filter(is_superuser=True).exists():
+    if person.is_superuser and not any(map(has_way_in, rows.filter(is_superuser=True))):
         raise scim.ConflictException(detail=LAST_ONE.format(what="superuser"))
 
 
@@ -164,10 +166,20 @@ def _label(person: User, wanted: dict[str, str]) -> None:
     if kept := sorted(changed.keys() - form.fields.keys()):
         raise scim.MutabilityException(detail=KEPT_BY_ITS_PERSON.format(names=", ".join(kept)))
     _require_free(wanted["username"], person.pk)
+    if "username" in changed:
+        _require_own_looks(person, wanted["username"])
     if not form.is_valid():
         words = " ".join(str(text) for texts in form.errors.values() for text in texts)
         raise scim.InvalidValueException(detail=f"{words} Nothing was changed.")
     accounts.relabel(person, changed, **ORIGIN)
+
+
+def _require_own_looks(person: User, name: str) -> None:
+    """Whoever has no other name is shown by their user name."""
+    if lookalikes([name]) or accounts.is_name_of_another(person, name):
+        raise scim.InvalidValueException(
+            detail=f"{name} could be read as another name. Nothing was changed."
+        )
 
 
 def note(entry: Entry, **wanted: Any) -> None:

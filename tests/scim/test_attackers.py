@@ -215,3 +215,33 @@ def test_a_member_that_is_nobody_changes_nobodys_groups(directory):
         assert directory.add("Deciders", key, odd) == 400
     assert Entry.objects.get(pk=key).groups == []
     assert not Membership.objects.filter(user=key, role="approver").exists()
+
+
+@pytest.mark.parametrize("name", ["olg\u0430", "\u043elga", "olga.n\u043evak"])
+def test_a_user_name_that_looks_like_another_makes_nobody_and_renames_nobody(
+    directory, olga_user, name
+):
+    """Whoever has no other name is shown by it."""
+    directory.ask("POST", "Users", {"schemas": [USER], "userName": name})
+    made = directory.answer.status_code
+    key = directory.make()
+    renamed = directory.patch(f"Users/{key}", {"op": "replace", "path": "userName", "value": name})
+
+    assert (made, renamed) == (400, 400)
+    assert {each.username for each in User.objects.all()} == {"olga", "ada"}
+
+
+def test_an_operator_who_never_came_in_does_not_stand_in_for_the_last(
+    directory, olga_user, otto_user
+):
+    User.objects.filter(pk=otto_user.pk).update(password="!")
+    call_command("scim_link", "olga")
+
+    assert directory.patch(f"Users/{olga_user.pk}", OFF) == 409
+    assert is_open(olga_user)
+
+
+@pytest.mark.parametrize("name", ["deciders", "DECIDERS", "\uff24eciders"])
+def test_a_group_that_is_called_almost_like_ours_is_another(directory, name):
+    """In some directories anybody makes a group; it is pushed to the one with its name."""
+    assert directory.ask("GET", "Groups", filter=f'displayName eq "{name}"')["totalResults"] == 0
