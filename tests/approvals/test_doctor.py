@@ -90,6 +90,7 @@ def figures_in(texts: Iterable[str]) -> set[str]:
     return {re.sub(r"_(total|count|bucket)$", "", name) for name in names}
 
 
+@pytest.mark.of_app("a2a.doors.git_bus")
 def test_each_alarm_is_about_a_figure_that_there_is():
     there_are = COUNTED | set(metrics.gathered())
 
