@@ -72,6 +72,22 @@ def test_each_request_is_one_line_with_whose_it_was(written):
     assert line["request_id"] == inner["request_id"] == answer[b"request-id"].decode()
 
 
+@pytest.mark.parametrize(
+    ("argv", "program"),
+    [
+        (["manage.py", "work", "--only", "deliver"], "work"),
+        (["assent manage", "migrate"], "migrate"),
+        (["/srv/assent/venv/bin/granian", "--ws"], "web"),
+    ],
+)
+def test_a_line_says_which_process_wrote_it(monkeypatch, argv, program):
+    monkeypatch.setattr(sys, "argv", argv)
+
+    line = json.loads(JsonLines().format(logging.makeLogRecord({"msg": "done"})))
+
+    assert line["process"].partition(":")[0] == program
+
+
 def test_a_client_chooses_the_id_by_which_it_finds_its_request(written):
     assert requested(answers, request_id="order-17")[b"request-id"] == b"order-17"
     assert written()[-1]["request_id"] == "order-17"

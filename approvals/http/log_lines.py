@@ -24,6 +24,7 @@ LINKS = re.compile(r"(/(?:join|first|slack/link|unsubscribe|account/email)/|join
 # The password in an address of a database, a cache or a collector.
 PASSWORDS = re.compile(r"(://[^/\s:@]*:)[^/\s]+(?=@)")
 
+COMMANDS = ("manage.py", "assent manage")
 LOST = {"name": "assent.requests", "levelno": logging.WARNING, "levelname": "WARNING"}
 
 
@@ -147,6 +148,6 @@ class JsonLines(logging.Formatter):
 
 
 def _program() -> str:
-    """The command of `manage.py`, or ``web``."""
+    """The command of ``manage.py`` or ``assent manage``, or ``web``."""
     name = Path(sys.argv[0]).name if sys.argv else ""
-    return sys.argv[1] if name == "manage.py" and len(sys.argv) > 1 else "web"
+    return sys.argv[1] if name in COMMANDS and len(sys.argv) > 1 else "web"

@@ -82,7 +82,7 @@ class _MetricsCollector(Collector):
 
 
 def as_prometheus(metrics: dict[str, Metric]) -> str:
-    """Prometheus text format 0.0.4: gauges, and what the web processes of this host counted.
+    """Prometheus text format 0.0.4: gauges, and what the processes of this host counted.
 
     The registry is made for this call: the global one would add metrics of this process, and the
     next scrape may reach another process.

@@ -193,7 +193,7 @@ ALARMS = (
         "AssentSignInsBlocked",
         "somebody tries passwords",
         "assent_sign_ins",
-        "Settings → People says whose account; the log of requests has the addresses",
+        "Record → People and set-up says whose account; the log of your proxy has the addresses",
         is_grave=False,
         promql='increase(assent_sign_ins_total{outcome="blocked"}[10m]) > 20',
     ),

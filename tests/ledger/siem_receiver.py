@@ -9,6 +9,9 @@ from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from google.protobuf import json_format
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+
 TOKEN = "siem-token-of-the-tests"
 
 
@@ -98,7 +101,8 @@ def _splunk(headers: Any, body: str) -> list[dict[str, Any]]:
 
 
 def _otlp(headers: Any, body: str) -> list[dict[str, Any]]:
-    """As opentelemetry-proto has it in JSON: lowerCamelCase, 64-bit integers as text."""
+    """As the published messages of OTLP read it, and narrower: 64-bit integers are text."""
+    json_format.Parse(body, ExportLogsServiceRequest())  # raises for a member that it has not
     assert headers["Content-Type"] == "application/json"
     assert headers["Authorization"] == f"Bearer {TOKEN}"
     (resource,) = json.loads(body).pop("resourceLogs")
