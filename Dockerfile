@@ -5,7 +5,7 @@ ARG BASE=python:3.12-slim@sha256:e5c9fa26ffb76e11e0f054f30dc2523a2f9693f0c36c0cf
 FROM ${BASE} AS build
 WORKDIR /build
 COPY requirements.lock .
-RUN python -m venv /assent && /assent/bin/pip install --no-cache-dir --require-hashes -r requirements.lock
+RUN python -m venv /assent && /assent/bin/pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
 COPY dist/assent-*.whl .
 # The engines of `assent serve`, which tries it on one machine, and pip itself stay behind.
 RUN /assent/bin/pip install --no-cache-dir --no-deps --no-index assent-*.whl && /assent/bin/pip check \

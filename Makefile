@@ -151,18 +151,18 @@ $(VENV)/bin/python:
 
 $(VENV)/runtime: requirements.lock | $(VENV)/bin/python
 	@echo "Installing what Assent needs (once)…"
-	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@$(RUN) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
 $(VENV)/dev: requirements-dev.lock | $(VENV)/bin/python
 	@echo "Installing what the tests need (once)…"
-	@$(RUN) -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@$(RUN) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@ $(VENV)/runtime
 
 $(DOCS)/installed: requirements-docs.lock
 	@echo "Installing what the documentation site is built with (once)…"
 	@$(PYTHON) -m venv $(DOCS)
-	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r $<
+	@$(DOCS)/bin/python -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $<
 	@touch $@
 
 .PHONY: help demo up test verify check check-format check-lint check-types check-imports check-settings \
