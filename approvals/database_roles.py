@@ -140,6 +140,16 @@ OF_OPTIONAL_APPS = {
         "git_bus_busmethod": CHANGE,
     },
     "a2a.doors.humanlayer": {"humanlayer_binding": KEEP, "humanlayer_boundcall": KEEP},
+    "approvals.oauth": {
+        "oauth_client": CHANGE,
+        "oauth_connection": KEEP,
+        "oauth_code": CHANGE,
+        "oauth_accesstoken": CHANGE,
+        "oauth_refreshtoken": CHANGE,
+        # Of the toolkit; nothing stands in them.
+        "oauth2_provider_idtoken": READ,
+        "oauth2_provider_devicegrant": READ,
+    },
     "approvals.scim": {"scim_entry": KEEP},
 }
 

@@ -14,6 +14,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from approvals import __version__, processes
 from approvals.http.logging_settings import logging_settings
+from approvals.http.oauth_settings import oauth_settings
 from ledger.foundation import redis_connections
 from ledger.foundation.programs import programs_in
 
@@ -66,7 +67,7 @@ TOOL_APPS = names("ASSENT_TOOL_APPS")
 OPTIONAL_APPS = names(
     "ASSENT_OPTIONAL_APPS",
     "a2a.doors.git_bus,a2a.doors.humanlayer,a2a.doors.mcp_server,approvals.insight,"
-    "approvals.local,approvals.slack,approvals.conformance"
+    "approvals.local,approvals.oauth,approvals.slack,approvals.conformance"
     + (",approvals.scim" if find_spec("scim2_models") else ""),  # of the extra scim
 )
 if OPTIONAL_APPS == ["none"]:
@@ -80,6 +81,7 @@ INSTALLED_APPS = [
     "channels",
     "django_rq",
     "ninja",
+    *(["oauth2_provider"] if "approvals.oauth" in OPTIONAL_APPS else []),
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -219,6 +221,16 @@ OIDC_CLIENT_SECRET = text("ASSENT_OIDC_CLIENT_SECRET")
 OIDC_NAME = text("ASSENT_OIDC_NAME", "your company")
 # By commas, as groups=assent-approvers:approver@acme: claims give nothing else.
 OIDC_ROLES, OIDC_GROUPS = names("ASSENT_OIDC_ROLES"), names("ASSENT_OIDC_GROUPS")
+# Where people connect agents of theirs, and how (OAuth 2.1); empty: operators issue all tokens.
+AUTHORIZATION_SERVER = PUBLIC_URL if "approvals.oauth" in OPTIONAL_APPS else ""
+OAUTH2_PROVIDER_APPLICATION_MODEL = "oauth.Client"
+OAUTH2_PROVIDER_GRANT_MODEL = "oauth.Code"
+OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "oauth.AccessToken"
+OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "oauth.RefreshToken"
+OAUTH2_PROVIDER_ID_TOKEN_MODEL = "oauth2_provider.IDToken"  # of the toolkit, and unused
+OAUTH2_PROVIDER = oauth_settings(
+    AUTHORIZATION_SERVER, registers_clients=flag("ASSENT_OAUTH_REGISTRATION")
+)
 # Bearer token of the directory (SCIM), and the tenant of those whom it brings; else no /scim/.
 SCIM_TOKEN, SCIM_TENANT = text("ASSENT_SCIM_TOKEN"), text("ASSENT_SCIM_TENANT")
 LOGIN_URL = "/sign-in/"

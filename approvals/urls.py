@@ -19,8 +19,10 @@ SCIM = (
     if apps.is_installed("approvals.scim")
     else []
 )
+OAUTH = [path("", include("approvals.oauth.urls"))] if apps.is_installed("approvals.oauth") else []
 urlpatterns = [
     path("", include("approvals.web.urls")),
+    *OAUTH,
     path("", include("a2a.urls")),
     *(SLACK if apps.is_installed("approvals.slack") else []),
     *SCIM,

@@ -58,6 +58,7 @@ TESTS_OF_APPS = {
     "approvals.conformance": ["http_tools/test_conformance.py"],
     "approvals.insight": ["approvals/test_insight.py"],
     "approvals.local": ["approvals/test_up.py", "approvals/test_first_start.py"],
+    "approvals.oauth": ["oauth"],
     "approvals.scim": ["scim"],
     "approvals.slack": ["slack", "limits/test_fair_desk.py"],
 }

@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import Max
 
 from a2a.models import Message, Question, QuestionState, Task
-from ledger.agents import Caller, callers_with
+from ledger.agents import Caller, callers_at
 from ledger.api.waiting import LongPolls, Look, Poll
 from ledger.models import Scope
 
@@ -25,7 +25,7 @@ def _long_polls(read: Read, look_at: LookAt) -> LongPolls:
     """
 
     def look_all(polls: list[Poll]) -> list[Look | None]:
-        callers = callers_with([poll.token for poll in polls])
+        callers = callers_at([(poll.token, poll.resource) for poll in polls])
         subjects = read(polls)
         looks: list[Look | None] = []
         for poll, caller in zip(polls, callers, strict=True):

@@ -34,8 +34,11 @@ Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
 GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
-def content_security_policy() -> str:
-    """Nothing inline, nothing from elsewhere; live updates may come from ``LIVE_URL``."""
+def content_security_policy(sends_to: str = "") -> str:
+    """Nothing inline, nothing from elsewhere; live updates may come from ``LIVE_URL``.
+
+    ``sends_to``: where else an answer to a form of the page may redirect.
+    """
     live = urlsplit(settings.LIVE_URL)
     socket = f"{'wss' if live.scheme == 'https' else 'ws'}://{live.netloc}"
     return "; ".join(
@@ -48,7 +51,7 @@ def content_security_policy() -> str:
             "manifest-src 'self'",
             "worker-src 'self'",
             f"connect-src 'self' {settings.LIVE_URL} {socket}",
-            "form-action 'self'",
+            f"form-action 'self' {sends_to}".rstrip(),
             "base-uri 'none'",
             "frame-ancestors 'none'",
         )

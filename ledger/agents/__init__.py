@@ -12,7 +12,15 @@ from ledger.agents.allowances import (
     narrowed,
     unknown,
 )
-from ledger.agents.callers import Caller, caller_with, callers_of, callers_with, note_use
+from ledger.agents.callers import (
+    Caller,
+    caller_with,
+    callers_at,
+    callers_of,
+    callers_with,
+    holders_of,
+    note_use,
+)
 from ledger.agents.keepers import agents_of, keepers_of, keepers_of_each, sealed_keepers
 from ledger.agents.policy_documents import (
     POLICY_LABEL,
@@ -31,9 +39,11 @@ __all__ = [
     "agents_of",
     "allow",
     "caller_with",
+    "callers_at",
     "callers_of",
     "callers_with",
     "covers",
+    "holders_of",
     "keep_policy",
     "keepers_of",
     "keepers_of_each",

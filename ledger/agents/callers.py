@@ -35,6 +35,8 @@ class Caller:
     stopped: tuple[str, ...] = field(default=(), hash=False)
     # The database's clock then.
     looked_up_at: datetime | None = None
+    # The only interface that the token opens; empty: all of them.
+    resource: str = ""
 
     def require(self, scope: Scope) -> None:
         """Raises ``NotAllowed`` if the token lacks the scope."""
@@ -54,18 +56,36 @@ class Caller:
         return lists_of(self.principal, self.tenant) if self.tools is None else self.tools
 
 
-def caller_with(token: str) -> Caller | None:
-    """``None`` when the token is unknown, revoked or expired, or its agent is not active."""
-    return callers_with([token])[0]
+def caller_with(token: str, resource: str = "") -> Caller | None:
+    """``None`` when the token is unknown, revoked or expired, or its agent is not active.
+
+    So it is for a token of another resource: one that is for an interface alone opens no other.
+    """
+    return callers_with([token], resource)[0]
 
 
-def callers_with(tokens: list[str]) -> list[Caller | None]:
+def callers_with(tokens: list[str], resource: str = "") -> list[Caller | None]:
     """The caller of each token, in the same order and in one query; see ``caller_with``."""
-    return callers_of([AgentToken.hash_of(token) for token in tokens])
+    return callers_at([(token, resource) for token in tokens])
+
+
+def callers_at(asked: list[tuple[str, str]]) -> list[Caller | None]:
+    """The same of tokens that each ask for a resource of their own."""
+    holders = holders_of([AgentToken.hash_of(token) for token, _ in asked])
+    return [_at(resource, holder) for (_, resource), holder in zip(asked, holders, strict=True)]
 
 
 def callers_of(hashes: list[str]) -> list[Caller | None]:
-    """The same of tokens that are given by their hashes."""
+    """The same of tokens that are given by their hashes, for the interfaces of any token."""
+    return [_at("", holder) for holder in holders_of(hashes)]
+
+
+def _at(resource: str, holder: Caller | None) -> Caller | None:
+    return holder if holder is not None and holder.resource in {"", resource} else None
+
+
+def holders_of(hashes: list[str]) -> list[Caller | None]:
+    """The agent of each token, whatever interface it opens: this lets nobody in."""
     with use_prepared_statements(), connection.cursor() as cursor:
         cursor.execute(_callers_sql(), [list(set(hashes))])
         rows = cursor.fetchall()
@@ -79,9 +99,10 @@ def callers_of(hashes: list[str]) -> list[Caller | None]:
             rule_set,
             tuple(stopped),
             now,
+            resource,
         )
         for token_hash, tenant, slug, name, scopes, default_skill, wide, own, *more in rows
-        for rule_set, stopped, now in [more]
+        for rule_set, stopped, now, resource in [more]
     }
     return [callers.get(token_hash) for token_hash in hashes]
 
@@ -102,6 +123,6 @@ def _callers_sql() -> str:
                      WHERE {STANDING_SQL}
                          AND brake.tenant IN ('', usable.tenant)
                          AND brake.agent IN ('', 'agent:' || usable.tenant || '/' || usable.slug)),
-               clock_timestamp()
+               clock_timestamp(), resource
         FROM ({usable_tokens_sql()}) AS usable WHERE token_hash = ANY (%s)
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ledger.agents import callers_with
+from ledger.agents import callers_at
 from ledger.api.pending import PAGE, PAGE_MOST, PageRequest, pending
 from ledger.api.rendering import versioned
 from ledger.api.visibility import may_see
@@ -15,7 +15,7 @@ __all__ = ["PAGE", "PAGE_MOST", "PageRequest", "pending", "transactions"]
 
 def _look_all(polls: list[Poll]) -> list[Look | None]:
     """``detail`` of each poll is the entity tag that its client has, or empty."""
-    callers = callers_with([poll.token for poll in polls])
+    callers = callers_at([(poll.token, poll.resource) for poll in polls])
     rows = Transaction.objects.filter(pk__in={poll.subject for poll in polls})
     rows_by_id = {row.pk: row for row in rows.prefetch_related("decisions")}
     etags = {pk: versioned(row)[1] for pk, row in rows_by_id.items()}

@@ -7,6 +7,7 @@ import secrets
 from functools import cache
 from typing import Any
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import CharField, F, IntegerField, OuterRef, Q, Subquery, Value
@@ -35,6 +36,14 @@ class Tenant(models.Model):
         help_text="Tools that its agents may use, with commas between; * for all. None at first.",
     )
 
+    own_agent_tools = ArrayField(
+        models.CharField(max_length=100),
+        default=list,
+        blank=True,
+        db_default=[],
+        help_text="Tools of an agent that a person makes by signing in with a program; * for all "
+        "of the tenant's. None: people make no agents.",
+    )
     limits = models.JSONField(
         default=dict, blank=True, db_default={}, help_text="Limits other than the default."
     )
@@ -163,9 +172,13 @@ class Scope(models.TextChoices):
 
 class AgentTokenQuerySet(models.QuerySet["AgentToken"]):
     def usable(self) -> AgentTokenQuerySet:
-        """Tokens that authenticate: not revoked, not expired, and their agent is active."""
+        """Tokens that authenticate: not revoked, not expired, and their agent is active.
+
+        One that a person's sign-in gave needs that person's account, too.
+        """
         is_current = Q(expires_at=None) | Q(expires_at__gt=Now())
-        return self.filter(is_current, revoked_at=None, agent__is_active=True)
+        has_account = Q(person=None) | Q(person__is_active=True)
+        return self.filter(is_current, has_account, revoked_at=None, agent__is_active=True)
 
 
 @cache
@@ -174,23 +187,27 @@ def usable_tokens_sql() -> str:
 
     Authentication runs for every request, and building the query anew each time would cost more
     than running it. The columns are ``token_hash, tenant, slug, name, scopes, default_skill,
-    tenant_tools, agent_tools, rule_set``; there are no parameters.
+    resource, tenant_tools, agent_tools, rule_set``; there are no parameters. A token that a person
+    got needs that they still keep the agent.
     """
     rows = AgentToken.objects.usable().values(
         "token_hash",
         "scopes",
         "default_skill",
+        "resource",
         tenant=F("agent__tenant_id"),
         slug=F("agent__slug"),
         name=F("agent__name"),
         tenant_tools=F("agent__tenant__tools"),
         agent_tools=F("agent__tools"),
         rule_set=F("agent__tenant__rule_set"),
+        got_by=F("person_id"),
+        kept_by=F("agent__kept_by"),
     )
     sql, parameters = rows.query.sql_with_params()
     if parameters:
         raise TypeError(f"usable() must compile to SQL without parameters, has {parameters}.")
-    return str(sql)
+    return f"SELECT * FROM ({sql}) AS t WHERE got_by IS NULL OR kept_by = 'user:' || got_by"
 
 
 def _default_scopes() -> list[str]:
@@ -217,6 +234,27 @@ class AgentToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     issued_by = models.CharField(max_length=200, null=True)  # noqa: DJ001
+    resource = models.CharField(
+        max_length=20,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="The only interface that it opens, as mcp; empty: all of them.",
+    )
+    person = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        on_delete=models.CASCADE,
+        null=True,
+        blank=True,
+        related_name="+",
+        help_text="Whose sign-in gave it: it ends with their account, and once somebody else "
+        "keeps the agent.",
+    )
+    is_temporary = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Given for minutes, by the token endpoint; forgotten once it has expired.",
+    )
     last_used_at = models.DateTimeField("last used", null=True)  # to the hour
 
     objects = AgentTokenQuerySet.as_manager()
@@ -225,13 +263,22 @@ class AgentToken(models.Model):
         return f"{self.hint}…"
 
     @classmethod
-    def issue(cls, owner: Agent, *, scopes: list[str], **columns: Any) -> tuple[AgentToken, str]:
-        """A new row, and the token in clear, which is never to be seen again."""
-        token = cls.PREFIX + secrets.token_urlsafe(32)
+    def issue(
+        cls, owner: Agent, *, scopes: list[str], token: str = "", **columns: Any
+    ) -> tuple[AgentToken, str]:
+        """A new row, and the token in clear, which is never to be seen again.
+
+        The token is a new one, or ``token``, which somebody else made in the same way.
+        """
+        token = token or cls.new()
         row = cls.objects.create(
             agent=owner, hint=token[:12], token_hash=cls.hash_of(token), scopes=scopes, **columns
         )
         return row, token
+
+    @classmethod
+    def new(cls) -> str:
+        return cls.PREFIX + secrets.token_urlsafe(32)
 
     @staticmethod
     def hash_of(token: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,13 +22,13 @@ from a2a.doors.mcp_server.requests import (
     id_of,
     read,
 )
-from a2a.doors.mcp_server.resource import METADATA
+from a2a.doors.mcp_server.resource import RESOURCE, challenge
 from a2a.doors.mcp_server.statuses import Standing
 from a2a.doors.mcp_server.waiting import Client
 from ledger.agents import callers_with
 from ledger.api.http import database_away, is_allowed_host, parse_json, token_in
 from ledger.api.waiting import ClientGone, Send, read_body, unless_gone
-from ledger.errors import DatabaseAway, LedgerError
+from ledger.errors import DatabaseAway, LedgerError, NotAllowed
 from ledger.foundation.batches import Batcher, in_thread
 from ledger.foundation.postgres.sessions import CONNECTION_LOST
 
@@ -37,7 +38,7 @@ LARGEST_ON_LOOP = 16 * 1024  # bytes; what is larger is parsed in a thread
 REFUSED = -32000  # of our own; the specification leaves these codes to servers
 UNAUTHORIZED = Fault(REFUSED, "The bearer token is missing, unknown, revoked or expired.")
 UNREADABLE = Fault(PARSE_ERROR, "The body is not JSON that can be read.")
-_callers = Batcher(callers_with)
+_callers = Batcher(partial(callers_with, resource=RESOURCE))
 
 
 async def application(scope: Any, receive: Any, send: Send) -> None:
@@ -52,9 +53,9 @@ async def application(scope: Any, receive: Any, send: Send) -> None:
         await _away(send, None, database_away(failure, "MCP", is_read=True))
         return
     if caller is None:
-        challenge = f'Bearer resource_metadata="{settings.LIVE_URL}{METADATA}"'
         body = error_message(None, UNAUTHORIZED)
-        await send_json(send, body, 401, www_authenticate=challenge)
+        told = challenge("invalid_token" if token else "")
+        await send_json(send, body, 401, www_authenticate=told)
     elif scope["method"] != "POST":
         # There is no session, and so no stream of its own and nothing to end.
         fault = Fault(REFUSED, "Send messages with POST.")
@@ -121,7 +122,7 @@ async def _answer(
     except LedgerError as refusal:
         text = f"{refusal.title}. {refusal.detail} {refusal.hint}"
         refused = Fault(REFUSED, text, {"code": refusal.code})
-        await stream.end(error_message(message.id, refused), refusal.status)
+        await stream.end(error_message(message.id, refused), refusal.status, **_told(refusal))
     except CONNECTION_LOST as failure:
         away = database_away(failure, f"MCP {message.method[:80]}", is_read=False)
         gone = Fault(INTERNAL_ERROR, f"{away.title}. {away.detail}", {"code": away.code})
@@ -159,12 +160,18 @@ class _Stream:
             {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
         )
 
-    async def end(self, body: Any, status: int = 200) -> None:
+    async def end(self, body: Any, status: int = 200, **headers: str) -> None:
         if not self._events.has_begun:
-            await send_json(self._send, body, status)
+            await send_json(self._send, body, status, **headers)
             return
         await self._events.message(body)
         await self._events.close()
+
+
+def _told(refusal: LedgerError) -> dict[str, str]:
+    """Headers: with which scopes whoever signed in would be let do it."""
+    lacks = isinstance(refusal, NotAllowed) and "scope" in refusal.extra
+    return {"www_authenticate": challenge("insufficient_scope")} if lacks else {}
 
 
 def _status(message: Incoming, fault: Fault) -> int:

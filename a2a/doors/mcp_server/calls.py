@@ -18,6 +18,7 @@ from a2a.doors.mcp_server.catalogue import (
     WAIT,
 )
 from a2a.doors.mcp_server.requests import INVALID_PARAMS, Fault, Json
+from a2a.doors.mcp_server.resource import RESOURCE
 from a2a.doors.mcp_server.statuses import Standing, of_task, refusal_of, result_of, standing_of
 from a2a.errors import TaskNotPossible
 from a2a.submissions import Submission
@@ -136,7 +137,7 @@ def withdraw_if_possible(caller: Caller, subject: Any) -> None:
 
 def look(token: str, subject: UUID) -> Standing | None:
     """The standing now; ``None`` if the token, perhaps revoked by now, does not show it."""
-    caller = caller_with(token)
+    caller = caller_with(token, RESOURCE)
     try:
         return None if caller is None else standing_of(caller, subject)
     except LedgerError:

@@ -88,6 +88,8 @@ async def _call_tool(message: Incoming, client: Client, tell: Tell) -> Json:
         hold_s = _hold_of(name, arguments, message.meta)
         called = await _called(client, name, arguments, message.meta)
     except LedgerError as refusal:
+        if client.caller.resource and "scope" in refusal.extra:
+            raise  # its person may sign in once more, for all scopes
         return refusal_of(refusal)
     if not isinstance(called, Standing):
         return called

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from a2a.doors.mcp_server import calls
+from a2a.doors.mcp_server.resource import RESOURCE
 from a2a.doors.mcp_server.statuses import Standing
 from a2a.protocol.threads import quick
 from a2a.rest import long_polls as task_polls
@@ -57,7 +58,7 @@ async def until_final(
 async def _changed(client: Client, standing: Standing, seconds: float) -> Standing | None:
     """The standing after a change or that time; ``None``: nothing is to be waited for."""
     polls = task_polls.tasks if standing.is_task else transaction_polls.transactions
-    poll = Poll(client.token, standing.subject, standing.etag)
+    poll = Poll(client.token, standing.subject, standing.etag, RESOURCE)
     try:
         has_waited = await polls.until_changed(poll, seconds, client.address)
         seen = await quick.run(client.name, calls.look, client.token, standing.subject)

@@ -16,7 +16,7 @@ from django.conf import settings
 
 from approvals.http.admission.throttled_polls import HAS_STOOD_BACK
 from ledger import limits
-from ledger.agents import callers_of, note_use
+from ledger.agents import holders_of, note_use
 from ledger.api.http import TOKEN_IS_KNOWN, database_away, problem, problem_of, token_in
 from ledger.api.waiting.waiters import Waiter, Waiters, waiters
 from ledger.errors import LimitReached
@@ -158,7 +158,7 @@ def _holders_of(hashes: list[str]) -> list[Holder | None]:
     """The agents of tokens that authenticate now; their limits are read too."""
     holders = [
         Holder(caller.principal.tenant, caller.principal.slug) if caller is not None else None
-        for caller in callers_of(hashes)
+        for caller in holders_of(hashes)
     ]
     for holder in {holder for holder in holders if holder is not None}:
         limits.refresh(holder.tenant, holder.slug)

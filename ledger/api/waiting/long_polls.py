@@ -22,11 +22,13 @@ LONGEST_WAIT_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """The wait of one request. ``detail`` is what the kind of poll needs besides."""
+    """The wait of one request. ``detail`` is what the kind of poll needs besides; ``resource`` is
+    the interface that was asked."""
 
     token: str
     subject: UUID
     detail: Any = None
+    resource: str = ""
 
 
 class Look(NamedTuple):

@@ -1,0 +1,20 @@
+"""The addresses of the authorization server, by the names that the toolkit looks up."""
+
+from __future__ import annotations
+
+from django.urls import path
+from oauth2_provider.views import DynamicClientRegistrationView, OAuthServerMetadataView
+
+from approvals.oauth import views
+
+app_name = "oauth2_provider"
+METADATA = ".well-known/oauth-authorization-server"
+urlpatterns = [
+    path(METADATA, OAuthServerMetadataView.as_view(), name="oauth-server-metadata"),
+    path("oauth/authorize", views.consent, name="authorize"),
+    path("oauth/token", views.token, name="token"),
+    path("oauth/revoke", views.revoke, name="revoke-token"),
+    path("oauth/register", DynamicClientRegistrationView.as_view(), name="dcr-register"),
+    path("account/connections/", views.connections_page, name="connections"),
+    path("account/connections/<int:connection_id>/end", views.disconnect, name="disconnect"),
+]
