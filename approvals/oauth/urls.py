@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from django.urls import path
-from oauth2_provider.views import DynamicClientRegistrationView, OAuthServerMetadataView
+from oauth2_provider.views import OAuthServerMetadataView
 
 from approvals.oauth import views
 
@@ -14,7 +14,8 @@ urlpatterns = [
     path("oauth/authorize", views.consent, name="authorize"),
     path("oauth/token", views.token, name="token"),
     path("oauth/revoke", views.revoke, name="revoke-token"),
-    path("oauth/register", DynamicClientRegistrationView.as_view(), name="dcr-register"),
+    path("oauth/register", views.register, name="dcr-register"),
+    path("oauth/register/<str:client_id>", views.nothing, name="dcr-register-management"),
     path("account/connections/", views.connections_page, name="connections"),
     path("account/connections/<int:connection_id>/end", views.disconnect, name="disconnect"),
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,16 +18,22 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
 from oauth2_provider.exceptions import OAuthToolkitError
 from oauth2_provider.forms import AllowForm
-from oauth2_provider.views import AuthorizationView, RevokeTokenView, TokenView
+from oauth2_provider.views import (
+    AuthorizationView,
+    DynamicClientRegistrationView,
+    RevokeTokenView,
+    TokenView,
+)
 
 from approvals.http.middleware import content_security_policy
 from approvals.oauth import connections
 from approvals.oauth.connections import Choice
-from approvals.oauth.models import LOOPBACK, Client, Connection
+from approvals.oauth.models import LOOPBACK, AccessToken, Client, Connection
 from approvals.oauth.tokens import InvalidTarget, resource_of
 from approvals.people import principal_of
 from approvals.web.settings.agent_forms import scope_in_words
 from approvals.web.sign_in.authentication import person_of
+from ledger.api.http import parse_json
 from ledger.foundation.characters import is_storable
 from ledger.principals import Surface
 
@@ -57,11 +65,13 @@ class Consent(AuthorizationView):
         try:
             _, credentials = self.validate_authorization_request(request)
         except OAuthToolkitError as error:
-            return self.error_response(error, application=None)
+            return self._told(error, None)
         refusal.state = credentials.get("state")
         problem = OAuthToolkitError(error=refusal, redirect_uri=credentials["redirect_uri"])
-        application = Client.objects.get(client_id=credentials["client_id"])
-        response: HttpResponse = self.error_response(problem, application)
+        return self._told(problem, Client.objects.get(client_id=credentials["client_id"]))
+
+    def _told(self, error: OAuthToolkitError, client: Client | None) -> HttpResponse:
+        response: HttpResponse = self.error_response(error, client)
         return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -136,6 +146,30 @@ def _machine(view: Any) -> Any:
         return response
 
     return door
+
+
+@csrf_exempt
+@require_POST
+def register(request: HttpRequest) -> HttpResponse:
+    """Register a client (RFC 7591), where operators allow it; it changes nothing of itself later.
+
+    So the toolkit's token for that (RFC 7592) is not handed out.
+    """
+    try:
+        parse_json(request.body)
+    except (ValueError, RecursionError):
+        return JsonResponse({"error": "invalid_client_metadata"}, status=400)
+    answer: HttpResponse = DynamicClientRegistrationView.as_view()(request)
+    if answer.status_code != HTTPStatus.CREATED:
+        return answer
+    made = json.loads(answer.content)
+    AccessToken.objects.filter(application__client_id=made["client_id"]).delete()
+    shown = {name: value for name, value in made.items() if not name.startswith("registration_")}
+    return JsonResponse(shown, status=answer.status_code)
+
+
+def nothing(request: HttpRequest, client_id: str) -> HttpResponse:
+    raise Http404
 
 
 token = _machine(TokenView.as_view())
