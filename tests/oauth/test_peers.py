@@ -18,7 +18,7 @@ from django.test import Client as Browser
 
 from approvals.oauth.models import Client, Connection
 from ledger.models import Transaction
-from tests.peers import PEERS, python_client
+from tests.peers import PEERS, installed, javascript_client, python_client
 from tests.processes import Product, running, until
 
 pytestmark = [
@@ -91,6 +91,45 @@ def said_by(command: list[str], connect: Any) -> list[dict[str, Any]]:
                 client.stdin.flush()
         assert client.wait() == 0, client.stderr.read()[-3000:]
     return said
+
+
+@pytest.mark.parametrize("kind", ["registered", "dynamic"])
+def test_the_sdk_of_typescript_signs_in_and_proposes(product, person, own_agent, program, kind):
+    client = javascript_client("mcp_sign_in", "@modelcontextprotocol/client", "sign_in.mjs")
+
+    said = said_by(
+        [*client, address_of(product), kind, "code-helper"],
+        lambda url: person.connects(url, own_agent),
+    )
+
+    row = Transaction.objects.get()
+    assert [each["seen"] for each in said] == ["authorize", "pending"]
+    assert (said[1]["id"], row.proposed_by) == (str(row.pk), "agent:acme/helpdesk")
+
+
+def test_mcp_remote_registers_itself_and_lists_the_tools(product, person, own_agent, browser):
+    _, environment = browser
+    folder = installed("mcp_sign_in", "mcp-remote")
+    script = str(folder / "node_modules" / "mcp-remote" / "dist" / "client.js")
+    command = [*javascript_client("mcp_sign_in", "mcp-remote", script), address_of(product)]
+    said = ""
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.PIPE,  # it ends with its input
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as client:
+        for line in client.stdout:
+            said += line
+            if url := re.search(r"https?://\S+/oauth/authorize\?\S+", line):
+                httpx.get(person.connects(url[0], own_agent))
+            if '"assent_wait"' in line:
+                client.terminate()
+
+    assert '"pay"' in said, said[-3000:]
+    assert Connection.objects.get().agent.slug == "helpdesk"
 
 
 def test_fastmcp_registers_itself_and_signs_in(product, person, own_agent, browser):
