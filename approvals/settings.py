@@ -229,7 +229,7 @@ OAUTH2_PROVIDER_ACCESS_TOKEN_MODEL = "oauth.AccessToken"
 OAUTH2_PROVIDER_REFRESH_TOKEN_MODEL = "oauth.RefreshToken"
 OAUTH2_PROVIDER_ID_TOKEN_MODEL = "oauth2_provider.IDToken"  # of the toolkit, and unused
 OAUTH2_PROVIDER = oauth_settings(
-    AUTHORIZATION_SERVER, registers_clients=flag("ASSENT_OAUTH_REGISTRATION")
+    AUTHORIZATION_SERVER, registers_clients=flag("ASSENT_OAUTH_REGISTRATION", default=IS_DEMO)
 )
 # Bearer token of the directory (SCIM), and the tenant of those whom it brings; else no /scim/.
 SCIM_TOKEN, SCIM_TENANT = text("ASSENT_SCIM_TOKEN"), text("ASSENT_SCIM_TENANT")

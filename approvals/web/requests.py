@@ -137,6 +137,7 @@ def _of_person(request: HttpRequest) -> dict[str, Any]:
         "brakes": SimpleLazyObject(lambda: _brakes(request, person)),
         "broken_glass": SimpleLazyObject(lambda: broken_glass(tenants_of_request(request))),
         "account_notice": SimpleLazyObject(lambda: _notice(request, person)),
+        "has_connections": bool(settings.AUTHORIZATION_SERVER),
         "has_slack": apps.is_installed("approvals.slack") and bool(settings.SLACK_BOT_TOKENS),
         "counts": SimpleLazyObject(lambda: counts_of(request)),
         "waiting_count": SimpleLazyObject(lambda: counts_of(request).total),

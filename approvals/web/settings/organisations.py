@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.exceptions import ValidationError
@@ -46,6 +47,16 @@ class TenantForm(WithLimits):
         help_text=gettext_lazy(
             "Names with spaces between, of tools that another tenant has registered, or of calls "
             "that agents carry out themselves."
+        ),
+    )
+    own_agent_tools = forms.MultipleChoiceField(
+        label=gettext_lazy(
+            "People may connect a program as a new agent of theirs, which may ask for"
+        ),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text=gettext_lazy(
+            "Of what is allowed above. None: an operator prepares each agent, kept by its person."
         ),
     )
     time_zone = forms.ChoiceField(
@@ -91,6 +102,7 @@ class TenantForm(WithLimits):
             "name",
             "time_zone",
             "tools",
+            "own_agent_tools",
             "demands_sender",
             "demands_scopes",
             "fast_approvals",
@@ -107,6 +119,16 @@ class TenantForm(WithLimits):
             (ALL_TOOLS, _("every tool, also later ones")),
             *((name, name) for name in offered),
         ]
+        fields["own_agent_tools"].choices = list(
+            dict.fromkeys(
+                [
+                    *fields["tools"].choices,
+                    *((name, name) for name in self.instance.own_agent_tools),
+                ]
+            )
+        )
+        if not settings.AUTHORIZATION_SERVER:
+            del fields["own_agent_tools"]
         fields["time_zone"].choices = zones_to_choose()
         has = self.instance.tools
         self.initial["tools"] = [name for name in has if name in {ALL_TOOLS, *offered}]

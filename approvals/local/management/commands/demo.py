@@ -208,7 +208,9 @@ def make_demo_data(token_file: Path) -> None:
     assert settings.DEBUG, "demo data belongs to the demo only"
     by = _by_command()
     # Nobody waits a day to try how a passkey signs.
-    acme = enrolment.tenant_named("acme", "Acme Travel", signing_key_hours=0, **by)
+    acme = enrolment.tenant_named(
+        "acme", "Acme Travel", signing_key_hours=0, own_agent_tools=["*"], **by
+    )
     enrolment.allow_tools(acme, ["*"], **by)
     for username, (name, role, _who) in PEOPLE.items():
         first, last = name.split()
