@@ -45,7 +45,7 @@ class DocumentFetcher:
 
 
 class MayRegister:
-    """Whether a stranger may register a client now: not many times in a row from one address."""
+    """Lets strangers register clients: not many times in a row from one address."""
 
     def has_permission(self, request: HttpRequest) -> bool:
         try:

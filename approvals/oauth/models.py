@@ -147,8 +147,8 @@ class RefreshToken(_OfConnection, AbstractRefreshToken):
 
 
 class AccessToken(_OfConnection, AbstractAccessToken):
-    """What the toolkit knows of a token. ``agent_token`` is what lets the agent in: one goes with
-    the other."""
+    """The toolkit's side of a token. ``agent_token`` is what lets the agent in: one goes with the
+    other."""
 
     agent_token = models.OneToOneField(
         AgentToken, on_delete=models.CASCADE, null=True, related_name="+"

@@ -39,7 +39,7 @@ def resources() -> dict[str, str]:
 
 
 def resource_of(uris: list[str], *, of_person: bool) -> str:
-    """What a token for these is limited to. Raises ``InvalidTarget``.
+    """The limit of a token for these. Raises ``InvalidTarget``.
 
     A person's sign-in opens ``/mcp`` alone. Without any resource it is meant.
     """
@@ -52,8 +52,8 @@ def resource_of(uris: list[str], *, of_person: bool) -> str:
 
 class InvalidTarget(errors.CustomOAuth2Error):
     def __init__(self, **known: Any) -> None:
-        here = " or ".join(resources())
-        super().__init__("invalid_target", description=f"The resources here: {here}", **known)
+        addresses = " or ".join(resources())
+        super().__init__("invalid_target", description=f"There are: {addresses}", **known)
 
 
 class Validator(OAuth2Validator):

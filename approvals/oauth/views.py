@@ -41,7 +41,7 @@ SHOWN = 100
 
 
 class ConsentForm(AllowForm):
-    """What the toolkit keeps of the request between the page and the click, and the agent."""
+    """The request, which the toolkit keeps here between the page and the click; and the agent."""
 
     agent = forms.CharField(required=False, max_length=100)
 
@@ -55,18 +55,18 @@ class Consent(AuthorizationView):
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             resource_of(request.GET.getlist("resource"), of_person=True)
-        except InvalidTarget as refusal:
-            return self._refused(request, refusal)
+        except InvalidTarget:
+            return self._refused(request)
         response: HttpResponse = super().get(request, *args, **kwargs)
         return response
 
-    def _refused(self, request: HttpRequest, refusal: InvalidTarget) -> HttpResponse:
+    def _refused(self, request: HttpRequest) -> HttpResponse:
         """Told to the program, if it is one that may ask."""
         try:
             _, credentials = self.validate_authorization_request(request)
         except OAuthToolkitError as error:
             return self._told(error, None)
-        refusal.state = credentials.get("state")
+        refusal = InvalidTarget(state=credentials.get("state"))
         problem = OAuthToolkitError(error=refusal, redirect_uri=credentials["redirect_uri"])
         return self._told(problem, Client.objects.get(client_id=credentials["client_id"]))
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.urls import URLPattern, URLResolver, get_resolver
 from ninja.operation import PathView
@@ -18,6 +19,7 @@ from tests.authorization.scene import (
     HUMANLAYER_CALL,
     HUMANLAYER_CONTACT,
     POLICY,
+    RETURN_TO,
     Scene,
     as_json,
 )
@@ -78,7 +80,17 @@ BROWSER = {
     "aOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4",
     "auth": "BTBZMqHH6r4Tts7J_aSIgg",
 }
+# What a program asks a person for.
+SIGN_IN = {
+    "response_type": "code",
+    "client_id": "program",
+    "redirect_uri": RETURN_TO,
+    "scope": "propose",
+    "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
+    "code_challenge_method": "S256",
+}
 QUERIES = {
+    "/oauth/authorize": f"?{urlencode(SIGN_IN)}",
     "/api/v1/terms": "?tool=pay&arguments=%7B%22reference%22:%22r%22,%22amount%22:%225%22%7D",
     "/stop/": "?tenant=acme&tool=pay",
     "/api/v1/log/inclusion": "?event={event}",
@@ -162,6 +174,8 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "group_id": scene.group.pk,
         "member_id": scene.member.pk,
         "key": key_of_file(FILE),
+        "connection_id": scene.connection.pk,
+        "client_id": "program",
         "call_id": "human-1" if "contact" in operation else "call-1",
         "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
     }
@@ -281,6 +295,7 @@ def _json_body(address: str, scene: Scene) -> dict[str, Any]:
 
 
 def _form(operation: str, scene: Scene) -> dict[str, Any]:
+    owner = scene.agents["owner"]
     forms: list[tuple[str, dict[str, Any]]] = [
         ("/approve", {"digest": scene.pending.intent_digest}),
         ("{transaction_id}/sign", {"digest": scene.pending.intent_digest}),
@@ -331,5 +346,8 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/standing/glass", {"agent": "agent:acme/owner", "lasts": 1, "times": 1, "why": "Down."}),
         ("/stop", {"scope": "0", "why": "It pays twice."}),
         ("/revise", {**GIVEN, "change": "The tone."}),
+        ("/oauth/authorize", {**SIGN_IN, "agent": f"agent:{owner.pk}", "allow": "true"}),
+        ("/oauth/token", {"grant_type": "refresh_token", "client_id": "program"}),
+        ("/oauth/revoke", {"token": "none", "client_id": "program"}),
     ]
     return next((form for end, form in forms if operation.rstrip("/").endswith(end)), {})

@@ -23,6 +23,7 @@ from a2a.models import PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role, SavedView, SlackRoute, SlackWorkspace
+from approvals.oauth.models import Client as SignInClient, Connection
 from approvals.people import principal_of, second_operator
 from approvals.people.sign_in import passkeys_of
 from ledger import contracts, execution
@@ -76,6 +77,7 @@ MANIFEST: dict[str, Any] = {
     "contract": {"owner_service": "post", "operation_key": "ship:{tenant}:{parcel}"},
 }
 POLICY = "1. Furniture is fine.\n"
+RETURN_TO = "http://localhost:7777/callback"
 RECORDS = bool(os.environ.get("RECORD_AUTHORIZATION"))
 HUMANLAYER_CALL = {"call_id": "call-1", "spec": {"fn": "send", "kwargs": {"to": "ann"}}}
 HUMANLAYER_CONTACT = {"call_id": "human-1", "spec": {"msg": "Which colour?"}}
@@ -117,6 +119,7 @@ class Scene:
         self._changes()
         self._brake()
         self._grant()
+        self._connection()
         self._rules()
         self._upstream()
         self._tools()
@@ -151,6 +154,23 @@ class Scene:
         hour = timedelta(hours=1)
         unused = Wanted("acme", "agent:acme/owner", "far_away", {}, times, hour)
         self.grant = grants.give(unused, by=principal_of(self.people["approver"]), via="web")
+
+    def _connection(self) -> None:
+        """A program that the keeper has connected as the agent that they keep."""
+        program = SignInClient.objects.create(
+            client_id="program",
+            name="Program",
+            redirect_uris=RETURN_TO,
+            client_type=SignInClient.CLIENT_PUBLIC,
+            authorization_grant_type=SignInClient.GRANT_AUTHORIZATION_CODE,
+        )
+        self.connection = Connection.objects.create(
+            person=self.people["keeper"],
+            agent=self.agents["owner"],
+            client=program,
+            scopes=["propose"],
+            redirect_to=RETURN_TO,
+        )
 
     def _changes(self) -> None:
         viewer, keeper = self.people["viewer"], self.people["admin"]

@@ -118,9 +118,11 @@ def test_whoever_is_not_known_gets_nothing_but_what_is_public() -> None:
 
 # Cards, keys, schemas, the log's hashes, the document of REST, and the way in.
 PUBLIC = {
+    "POST /oauth/revoke",  # of whatever token: that says nothing
     "GET /.well-known/agent-card.json",
     "GET /.well-known/agent.json",
     "GET /.well-known/jwks.json",
+    "GET /.well-known/oauth-authorization-server",
     "GET /.well-known/oauth-protected-resource",
     "GET /.well-known/oauth-protected-resource/mcp",
     "GET /a2a/.well-known/agent-card.json",

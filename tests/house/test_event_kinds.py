@@ -12,6 +12,7 @@ from a2a import states as task_states
 from a2a.doors.git_bus.changes import BusChange
 from a2a.doors.humanlayer.changes import BindingChange
 from a2a.rest import doorbell as task_doorbell
+from approvals.oauth.changes import SignInChange
 from approvals.people import notices
 from approvals.presentation import labels
 from approvals.scim.changes import DirectoryChange
@@ -27,7 +28,14 @@ from tests.house.source import ROOT, product
 TRANSACTION_KINDS = set(states.EventKind)
 TASK_KINDS = set(task_states.TaskEventKind)
 # Of the ledger, of the desk, and of the optional apps, which describe their own.
-CHANGES = (change_kinds.ChangeKind, SlackChange, BusChange, BindingChange, DirectoryChange)
+CHANGES = (
+    change_kinds.ChangeKind,
+    SlackChange,
+    BusChange,
+    BindingChange,
+    DirectoryChange,
+    SignInChange,
+)
 ACCOUNT_KINDS = {kind for kinds in CHANGES for kind in kinds}
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
 NOT_IN_SLACK = {
@@ -190,6 +198,8 @@ WITHOUT_JOB = {
 }
 # Not told to the person whose account it is: it is not about a person, or is no news to them.
 NOT_TOLD_TO_THE_PERSON = {
+    # The person does it; the list in the account shows it.
+    *SignInChange,
     "brake_put",
     "brake_lifted",
     "directory_entry_changed",
