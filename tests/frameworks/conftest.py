@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ class Program:
         """As a power cut would."""
         for process in self.processes:
             process.kill()
-            process.communicate(timeout=10)
+            if process.stderr and not process.stderr.closed:
+                sys.stderr.write(process.communicate(timeout=10)[1])  # shown if the test fails
         self.processes = []
 
 
