@@ -60,7 +60,7 @@ def accepted(token: str, agent: str = "") -> Accepted:
     """
     header, unverified = _read(token)
     name = unverified.get("iss")
-    rows = list(Issuer.objects.filter(issuer=name, is_active=True).order_by("pk"))
+    rows = Issuer.objects.filter(issuer=str(name), is_active=True).order_by("pk")
     if not isinstance(name, str) or name == CERTIFICATES or not rows:
         raise NotAccepted(f"No active issuer here is named {str(name)[:150]!r} (iss).")
     claims_by_row, troubles = {}, []
@@ -154,10 +154,10 @@ def _decoded(row: Issuer, token: str, key: dict[str, Any], algorithm: str) -> di
 
 
 def _check_end(row: Issuer, claims: dict[str, Any]) -> None:
-    ahead_s = float(claims["exp"]) - time.time()
-    if not ahead_s <= row.longest_minutes * 60 + LEEWAY_S:
+    ahead_s = int(claims["exp"]) - int(time.time())
+    if ahead_s > row.longest_minutes * 60 + LEEWAY_S:
         raise NotAccepted(
-            f"It expires in {ahead_s / 60:.0f} minutes: at most {row.longest_minutes} are allowed."
+            f"It expires in {ahead_s // 60} minutes: at most {row.longest_minutes} are allowed."
         )
 
 
@@ -194,5 +194,5 @@ def _use(row: Issuer, claims: dict[str, Any]) -> UsedAssertion | None:
     if row.is_reusable or "jti" not in claims:
         return None
     digest = hashlib.sha256(f"{row.issuer}\0{claims['jti']}".encode()).hexdigest()
-    ends_at = datetime.fromtimestamp(float(claims["exp"]) + 2 * LEEWAY_S, UTC)
+    ends_at = datetime.fromtimestamp(int(claims["exp"]) + 2 * LEEWAY_S, UTC)
     return UsedAssertion(digest=digest, expires_at=ends_at)
