@@ -193,9 +193,7 @@ def test_an_agent_that_is_switched_off_gets_nothing(issuer, key, helpdesk):
 
 def test_keys_of_one_tenant_vouch_for_no_agent_of_another(issuer, key, globex, stranger):
     own = Key("one")
-    row = Issuer.objects.create(
-        tenant=globex, issuer=NAME, keys=[own.public], algorithms=["ES256"]
-    )
+    row = Issuer.objects.create(tenant=globex, issuer=NAME, keys=[own.public], algorithms=["ES256"])
     IssuerRule.objects.create(issuer=row, agent=stranger, claims=CLAIMS, scopes=["propose"])
 
     ours, theirs = exchange(key.token()).json(), exchange(own.token()).json()

@@ -12,7 +12,7 @@ from ledger.agents import caller_with
 from ledger.models import AgentToken
 
 pytestmark = pytest.mark.django_db
-SECRET = "a-secret-that-nobody-guesses"  # noqa: S105
+SECRET = "a-secret-that-nobody-guesses"
 
 
 @pytest.fixture
