@@ -15,7 +15,7 @@ class SignInChange(TextChoices):
 
 
 class IssuerChange(TextChoices):
-    """Who is trusted to say which agent a program is."""
+    """Changes of whom we trust to say which agent a program is."""
 
     TRUSTED = "issuer_trusted", Sentence("trusted an issuer of agents' tokens")
     SWITCHED_OFF = "issuer_switched_off", Sentence("no longer trusted an issuer of agents' tokens")

@@ -37,7 +37,7 @@ WRONG: tuple[type[Exception], ...] = (
 
 
 class NotAccepted(Exception):
-    """Why it is not accepted, for operators. Whoever sent it is not told."""
+    """It is not accepted. The reason is for operators; whoever sent it is not told."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Accepted:
 
 
 def accepted(token: str, agent: str = "") -> Accepted:
-    """Whose it is; ``agent`` (``tenant/slug``) chooses where rules of several fit.
+    """The rule that says whose it is; ``agent`` (``tenant/slug``) chooses where rules of several fit.
 
     Uses nothing up. Raises ``NotAccepted`` and ``keys.KeysAway``.
     """
@@ -77,7 +77,7 @@ def accepted(token: str, agent: str = "") -> Accepted:
 
 
 def accepted_certificate(claims: dict[str, Any], agent: str = "") -> Accepted:
-    """Whose the certificate is that a trusted proxy has verified. Raises ``NotAccepted``."""
+    """The same of a certificate that a trusted proxy has verified. Raises ``NotAccepted``."""
     rows = Issuer.objects.filter(issuer=CERTIFICATES, is_active=True)
     rule = _only_rule(dict.fromkeys(rows, claims), agent)
     return Accepted(rule, str(claims.get("spiffe") or claims["sha256"]))

@@ -21,7 +21,7 @@ LONGEST = 12_000  # characters
 
 
 def header_in(request: HttpRequest) -> str:
-    """What the header says; empty if there is none, or none is looked at."""
+    """The header of the proxy; empty if there is none, or none is looked at."""
     name = settings.CLIENT_CERT_HEADER.upper().replace("-", "_")
     return str(request.META.get(f"HTTP_{name}", "")).strip() if name else ""
 

@@ -82,9 +82,9 @@ def _has_secret(request: HttpRequest) -> bool:
     return "HTTP_AUTHORIZATION" in request.META or "client_secret" in request.POST
 
 
-def _issue(request: HttpRequest, found: Accepted) -> HttpResponse:
+def _issue(request: HttpRequest, acceptance: Accepted) -> HttpResponse:
     """Raises ``NotAccepted`` for what was used before."""
-    rule, asked = found.rule, request.POST.get("scope", "").split()
+    rule, asked = acceptance.rule, request.POST.get("scope", "").split()
     scopes = narrowed(frozenset(rule.scopes), asked or rule.scopes)
     if not scopes or not scopes >= set(asked):
         return _refused("invalid_scope", f"It may ask for: {' '.join(rule.scopes)}", 400)
@@ -93,13 +93,13 @@ def _issue(request: HttpRequest, found: Accepted) -> HttpResponse:
     except InvalidTarget as refusal:
         return _refused("invalid_target", str(refusal.description), 400)
     with atomic():
-        _use_up(found.used)
+        _use_up(acceptance.used)
         _, token = AgentToken.issue(
             rule.agent,
             scopes=sorted(scopes),
             expires_at=timezone.now() + timedelta(seconds=ACCESS_TOKEN_S),
             is_temporary=True,
-            issued_by=found.issued_by,
+            issued_by=acceptance.issued_by,
             resource=resource,
         )
     answer = JsonResponse(

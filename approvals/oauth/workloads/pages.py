@@ -190,4 +190,5 @@ def _pending(change: ChangeRequest) -> Pending:
 
 
 def register() -> None:
+    issuers.register()
     show(issuers.KIND, _pending)

@@ -1,4 +1,4 @@
-"""Who is trusted to say which program calls, and which agent that program is."""
+"""Issuers that say which program calls, and rules that say which agent it is."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Issuer(models.Model):
 
     @property
     def mark(self) -> str:
-        """How the tokens that it led to begin to say who issued them."""
+        """The beginning of ``issued_by`` of the tokens that it led to."""
         return f"{self.issuer}#{self.pk} "
 
     def as_document(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Issuer(models.Model):
 
 
 class IssuerRule(models.Model):
-    """Which of an issuer's tokens are which agent's: all of these claims are equal."""
+    """An issuer's token is this agent's if all of these claims are equal."""
 
     issuer = models.ForeignKey(Issuer, on_delete=models.CASCADE, related_name="rules")
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")

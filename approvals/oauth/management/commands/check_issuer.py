@@ -24,13 +24,13 @@ class Command(BaseCommand):
         if token == "-":
             token = sys.stdin.read()
         try:
-            found = accepted(token.strip(), agent)
+            acceptance = accepted(token.strip(), agent)
         except (NotAccepted, KeysAway) as refusal:
             raise CommandError(f"It is not accepted. {refusal}") from None
-        used = found.used
+        used = acceptance.used
         if used and UsedAssertion.objects.filter(digest=used.digest).exists():
             raise CommandError("It is not accepted: it was used before (jti). Get a new one.")
-        rule = found.rule
+        rule = acceptance.rule
         self.stdout.write(
             f"It is accepted, as the agent {rule.agent}, with the scopes {', '.join(rule.scopes)}."
         )
