@@ -58,6 +58,8 @@ hashing = _pages(lanes.hashing, SMALL_BODY, whose=network_of_peer)
 HASHING = frozenset({"/sign-in/", "/password/", "/account/confirm/", "/sign-in/forgotten/"})
 # Links, where a password is chosen.
 HASHING_BELOW = ("/join/", "/first/")
+tokens = _pages(lanes.tokens, SMALL_BODY, whose=network_of_peer)
+TOKEN = "/oauth/token"
 exports = _pages(lanes.exports, SMALL_BODY)
 EXPORT = "/history/export."
 proposals = _pages(lanes.proposals, LARGE_BODY, fast_path=fast_path.respond)
@@ -80,7 +82,8 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
     elif scope["method"] == "POST" and _hashes(scope["path"]):
         # Where it has to wait, it is refused without looking at the password.
         has_to_wait = limits.has_to_wait(network_of_peer(scope))
-        await (pages if has_to_wait else hashing)(scope, receive, send)
+        lane = tokens if scope["path"] == TOKEN else hashing
+        await (pages if has_to_wait else lane)(scope, receive, send)
     elif scope["path"].startswith(EXPORT):
         await exports(scope, receive, send)
     elif scope["path"] == PROPOSE and scope["method"] == "POST":
@@ -98,7 +101,7 @@ def _mounted_at(path: str) -> Any:
 
 
 def _hashes(path: str) -> bool:
-    return path in HASHING or path.startswith(HASHING_BELOW)
+    return path in HASHING or path == TOKEN or path.startswith(HASHING_BELOW)
 
 
 admitted = RequestLog(Patience(Gate(_route)))

@@ -146,6 +146,9 @@ OF_OPTIONAL_APPS = {
         "oauth_code": CHANGE,
         "oauth_accesstoken": CHANGE,
         "oauth_refreshtoken": CHANGE,
+        "oauth_issuer": KEEP,
+        "oauth_issuerrule": CHANGE,
+        "oauth_usedassertion": CHANGE,
         # Of the toolkit; nothing stands in them.
         "oauth2_provider_idtoken": READ,
         "oauth2_provider_devicegrant": READ,

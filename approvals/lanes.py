@@ -15,6 +15,8 @@ pages = Lane("pages", settings.PAGE_THREADS, most_waiting=500, within=5.0)
 # Hashing a password takes half a second of a processor: a storm of sign-ins delays no page, and
 # that of one address no other address.
 hashing = Lane("hashing", 2, most_of_one=1, most_waiting_of_one=9, most_waiting=200, within=10.0)
+# Secrets of clients are hashed, too, and keys of issuers read: people sign in meanwhile.
+tokens = Lane("tokens", 2, most_of_one=1, most_waiting_of_one=9, most_waiting=200, within=10.0)
 # An export takes as long as its reader: a few slow downloads delay no page.
 exports = Lane("exports", 2, most_waiting=10, within=5.0)
 # Proposals may wait for the plan of a tool, which delays no page.

@@ -204,6 +204,9 @@ OAUTH2_PROVIDER_ID_TOKEN_MODEL = "oauth2_provider.IDToken"  # of the toolkit, an
 OAUTH2_PROVIDER = oauth_settings(
     AUTHORIZATION_SERVER, registers_clients=flag("ASSENT_OAUTH_REGISTRATION", default=IS_DEMO)
 )
+# The header in which a proxy of these networks says which client certificate it has verified.
+CLIENT_CERT_HEADER = text("ASSENT_CLIENT_CERT_HEADER")
+TRUSTED_PROXIES = names("ASSENT_TRUSTED_PROXIES")
 # Bearer token of the directory (SCIM), and the tenant of those whom it brings; else no /scim/.
 SCIM_TOKEN, SCIM_TENANT = text("ASSENT_SCIM_TOKEN"), text("ASSENT_SCIM_TENANT")
 LOGIN_URL = "/sign-in/"

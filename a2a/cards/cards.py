@@ -20,6 +20,7 @@ from a2a.wire import sdk
 from a2a.wire.sdk import pb
 from ledger.api.http import address_of
 from ledger.foundation.crypto import signing_keys
+from ledger.models import Scope
 
 PATH = "/.well-known/agent-card.json"
 JWKS_PATH = "/.well-known/jwks.json"
@@ -130,15 +131,7 @@ def _card(skills: list[dict[str, Any]], terms: dict[str, Any], at: str = "") -> 
             "extendedAgentCard": True,
             "extensions": [_envelope_extension(), _skills_extension(terms)],
         },
-        "securitySchemes": {
-            "bearer": {
-                "httpAuthSecurityScheme": {
-                    "scheme": "Bearer",
-                    "description": "An agent token that an operator issued.",
-                }
-            },
-        },
-        "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
+        **_security(),
         "defaultInputModes": MODES,
         "defaultOutputModes": MODES,
         "skills": skills,
@@ -147,6 +140,27 @@ def _card(skills: list[dict[str, Any]], terms: dict[str, Any], at: str = "") -> 
     card = pb.AgentCard()
     sdk.ParseDict(body, card)
     return card
+
+
+def _security() -> dict[str, Any]:
+    """A bearer token in any case; where programs sign in by themselves, also how they get one."""
+    schemes: dict[str, Any] = {
+        "bearer": {
+            "httpAuthSecurityScheme": {
+                "scheme": "Bearer",
+                "description": "An agent token that an operator issued.",
+            }
+        },
+    }
+    if server := settings.AUTHORIZATION_SERVER:
+        flow = {
+            "tokenUrl": f"{server}/oauth/token",
+            "scopes": {scope.value: str(scope.label) for scope in (Scope.PROPOSE, Scope.SUBMIT)},
+        }
+        schemes["oauth2"] = {"oauth2SecurityScheme": {"flows": {"clientCredentials": flow}}}
+    names: dict[str, list[str]] = {"bearer": [], "oauth2": [Scope.SUBMIT.value]}
+    required = [{"schemes": {name: {"list": names[name]}}} for name in schemes]
+    return {"securitySchemes": schemes, "securityRequirements": required}
 
 
 def _own_skills() -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ SCOPES = {
     "propose": "propose, read and cancel its own transactions",
     "submit": "ask people, and give work to others",
 }
+JWT_BEARER = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 CODE_S, ACCESS_TOKEN_S, REFRESH_TOKEN_S = 60, 900, 30 * 86_400
 
 
@@ -38,6 +39,7 @@ def oauth_settings(issuer: str, *, registers_clients: bool) -> dict[str, Any]:
             "authorization_code",
             "refresh_token",
             "client_credentials",
+            JWT_BEARER,
         ],
         # Without ``none`` clients do not send the address of their document as their id.
         "OAUTH2_TOKEN_ENDPOINT_AUTH_METHODS_SUPPORTED": [

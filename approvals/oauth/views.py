@@ -30,6 +30,7 @@ from approvals.oauth import connections
 from approvals.oauth.connections import Choice
 from approvals.oauth.models import LOOPBACK, AccessToken, Client, Connection
 from approvals.oauth.tokens import InvalidTarget, resource_of
+from approvals.oauth.workloads.endpoint import with_workloads
 from approvals.people import principal_of
 from approvals.web.settings.agent_forms import scope_in_words
 from approvals.web.sign_in.authentication import person_of
@@ -172,7 +173,7 @@ def nothing(request: HttpRequest, client_id: str) -> HttpResponse:
     raise Http404
 
 
-token = _machine(TokenView.as_view())
+token = _machine(with_workloads(TokenView.as_view()))
 revoke = _machine(RevokeTokenView.as_view())
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from django.conf import settings
 
+from approvals.http.admission.pages import PEER
 from approvals.http.admission.throttled_polls import HAS_STOOD_BACK
 from ledger import limits
 from ledger.agents import holders_of, note_use
@@ -46,7 +47,7 @@ class Gate:
         address = address_of(scope)
         if settings.BEHIND_PROXY:
             port = (scope.get("client") or ("", 0))[1]
-            scope = {**scope, "client": (address, port)}
+            scope = {**scope, "client": (address, port), PEER: _peer_of(scope)}
         if len(_authorizations_of(scope)) > 1:
             await _refuse(scope, send, _two_authorizations())
             return
@@ -174,6 +175,10 @@ def address_of(scope: Any) -> str:
         values = [value for name, value in scope["headers"] if name == b"x-forwarded-for"]
         if values:
             return str(values[-1].decode("latin-1").rpartition(",")[2].strip())
+    return _peer_of(scope)
+
+
+def _peer_of(scope: Any) -> str:
     client = scope.get("client")
     return str(client[0]) if client else ""
 

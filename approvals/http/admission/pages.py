@@ -20,6 +20,7 @@ from ledger.foundation.lanes import Busy, Lane
 
 logger = logging.getLogger(__name__)
 
+PEER = "assent.peer"  # who is connected; ``client`` may be whom a proxy speaks of
 AT_ONCE = 256 * 1024  # bytes of an answer that are sent in one go; larger ones stream
 
 
@@ -122,6 +123,7 @@ def environ_of(scope: Any, body: bytes) -> dict[str, Any]:
         "SERVER_NAME": server[0],
         "SERVER_PORT": str(server[1] or 0),
         "REMOTE_ADDR": client[0],
+        PEER: scope.get(PEER, client[0]),
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": scope.get("scheme", "http"),
         "wsgi.input": io.BytesIO(body),

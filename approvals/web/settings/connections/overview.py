@@ -26,6 +26,7 @@ def connections(request: HttpRequest) -> HttpResponse:
         "remotes": kept_remote_agents(request).order_by("agent__tenant", "agent__name")[:SHOWN],
         "functions": _functions(request),
         "buses": _buses(request),
+        "has_issuers": apps.is_installed("approvals.oauth"),
         "has_tenants": len(tenants) > 1,
     }
     return render(request, "settings/connections.html", context)

@@ -1,0 +1,136 @@
+"""The token endpoint for agents that sign in by themselves; the toolkit has the rest of it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Now
+from django.db.transaction import atomic
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
+
+from approvals.http.oauth_settings import ACCESS_TOKEN_S, JWT_BEARER
+from approvals.oauth.models import AccessToken
+from approvals.oauth.tokens import InvalidTarget, resource_of
+from approvals.oauth.workloads import certificates
+from approvals.oauth.workloads.assertions import (
+    Accepted,
+    NotAccepted,
+    accepted,
+    accepted_certificate,
+)
+from approvals.oauth.workloads.keys import AGAIN_S, KeysAway
+from approvals.oauth.workloads.tables import UsedAssertion
+from approvals.web.sign_in.authentication import address_of
+from ledger import limits
+from ledger.agents import narrowed
+from ledger.errors import LimitReached
+from ledger.models import AgentToken
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500
+ASK = "An operator can look why: assent manage check_issuer, and the log."
+View = Callable[[HttpRequest], HttpResponse]
+
+
+def with_workloads(toolkit: View) -> View:
+    """The toolkit's token endpoint, and ours; whoever fails again and again has to wait."""
+
+    def token(request: HttpRequest) -> HttpResponse:
+        address = address_of(request)
+        try:
+            # Of the address alone: a client's name is no secret, and must not lock it out.
+            limits.attempt_sign_in(address, "")
+        except LimitReached as refusal:
+            answer = _refused("slow_down", str(refusal), 429)
+            answer["Retry-After"] = "60"
+            return answer
+        answer = _answer(request, toolkit)
+        if answer.status_code not in {400, 401}:
+            limits.sign_in_succeeded(address, "")
+        return answer
+
+    return token
+
+
+def _answer(request: HttpRequest, toolkit: View) -> HttpResponse:
+    grant, agent = request.POST.get("grant_type", ""), request.POST.get("client_id", "")
+    try:
+        has_certificate = bool(certificates.header_in(request))
+        claims = certificates.claims_of(request) if has_certificate else {}
+        if grant == JWT_BEARER:
+            return _issue(request, accepted(request.POST.get("assertion", ""), agent))
+        if claims and grant == "client_credentials" and not _has_secret(request):
+            return _issue(request, accepted_certificate(claims, agent))
+    except NotAccepted as refusal:
+        logger.warning("no token for %s: %s", address_of(request), refusal)
+        is_of_assertion = grant == JWT_BEARER
+        return _refused("invalid_grant" if is_of_assertion else "invalid_client", ASK, 400)
+    except KeysAway as failure:
+        logger.warning("no token for %s: %s", address_of(request), failure)
+        answer = _refused("temporarily_unavailable", "The issuer's keys cannot be read now.", 503)
+        answer["Retry-After"] = f"{AGAIN_S:.0f}"
+        return answer
+    return toolkit(request)
+
+
+def _has_secret(request: HttpRequest) -> bool:
+    return "HTTP_AUTHORIZATION" in request.META or "client_secret" in request.POST
+
+
+def _issue(request: HttpRequest, acceptance: Accepted) -> HttpResponse:
+    """Raises ``NotAccepted`` for what was used before."""
+    rule, asked = acceptance.rule, request.POST.get("scope", "").split()
+    scopes = narrowed(frozenset(rule.scopes), asked or rule.scopes)
+    if not scopes or not scopes >= set(asked):
+        return _refused("invalid_scope", f"It may ask for: {' '.join(rule.scopes)}", 400)
+    try:
+        resource = resource_of(request.POST.getlist("resource"), of_person=False)
+    except InvalidTarget as refusal:
+        return _refused("invalid_target", str(refusal.description), 400)
+    with atomic():
+        _use_up(acceptance.used)
+        _, token = AgentToken.issue(
+            rule.agent,
+            scopes=sorted(scopes),
+            expires_at=timezone.now() + timedelta(seconds=ACCESS_TOKEN_S),
+            is_temporary=True,
+            issued_by=acceptance.issued_by,
+            resource=resource,
+        )
+    answer = JsonResponse(
+        {
+            "access_token": token,
+            "token_type": "Bearer",
+            "expires_in": ACCESS_TOKEN_S,
+            "scope": " ".join(sorted(scopes)),
+        }
+    )
+    answer["Cache-Control"] = "no-store"
+    return answer
+
+
+def _use_up(used: UsedAssertion | None) -> None:
+    if used is None:
+        return
+    _, is_new = UsedAssertion.objects.get_or_create(
+        digest=used.digest, defaults={"expires_at": used.expires_at}
+    )
+    if not is_new:
+        raise NotAccepted("It was used before (jti): its program has to get a new one.")
+
+
+def _refused(error: str, description: str, status: int) -> HttpResponse:
+    return JsonResponse({"error": error, "error_description": description}, status=status)
+
+
+def forget_expired() -> None:
+    """Delete what gives nothing any more, a batch of each kind; a step of the sweeper."""
+    known = AccessToken.objects.filter(agent_token=OuterRef("pk"))
+    expired = AgentToken.objects.filter(~Exists(known), is_temporary=True, expires_at__lt=Now())
+    for rows in (UsedAssertion.objects.filter(expires_at__lt=Now()), expired):
+        rows.model.objects.filter(pk__in=list(rows.values_list("pk", flat=True)[:BATCH])).delete()

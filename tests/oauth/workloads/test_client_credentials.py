@@ -1,0 +1,86 @@
+"""Clients that are agents by themselves, with a secret."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client as Browser
+
+from approvals import asgi
+from approvals.oauth.models import Client
+from ledger import limits
+from ledger.agents import caller_with
+from ledger.models import AgentToken
+
+pytestmark = pytest.mark.django_db
+SECRET = "a-secret-that-nobody-guesses"
+
+
+@pytest.fixture
+def client_of_helpdesk(helpdesk):
+    return Client.objects.create(
+        name="Refunds",
+        client_id="refunds",
+        client_secret=SECRET,
+        client_type=Client.CLIENT_CONFIDENTIAL,
+        authorization_grant_type=Client.GRANT_CLIENT_CREDENTIALS,
+        agent=helpdesk,
+    )
+
+
+def ask(secret: str = SECRET, **fields):
+    body = {
+        "grant_type": "client_credentials",
+        "client_id": "refunds",
+        "client_secret": secret,
+        "scope": "propose",
+        **fields,
+    }
+    return Browser().post("/oauth/token", body)
+
+
+def test_a_client_gets_a_token_of_its_agent(client_of_helpdesk):
+    answer = ask()
+
+    assert answer.status_code == 200, answer.content
+    assert "refresh_token" not in answer.json()
+    caller = caller_with(answer.json()["access_token"])
+    assert str(caller.principal) == "agent:acme/helpdesk"
+    assert caller.scopes == {"propose"}
+
+
+def test_a_client_never_decides(client_of_helpdesk):
+    assert ask(scope="decide").json()["error"] == "invalid_scope"
+    assert not AgentToken.objects.exists()
+
+
+def test_a_client_that_is_switched_off_gets_nothing(client_of_helpdesk):
+    Client.objects.update(is_active=False)
+
+    assert ask().json()["error"] == "invalid_client"
+
+
+def test_wrong_secrets_are_limited_and_then_the_right_one_is_not_looked_at(client_of_helpdesk):
+    limit = limits.default(limits.Limit.SIGN_INS, limits.Of.ADDRESS)
+    for _ in range(limit):
+        limits.attempt_sign_in("127.0.0.1", "")
+
+    answer = ask()
+
+    assert answer.status_code == 429
+    assert answer["Retry-After"]
+    assert not AgentToken.objects.exists()
+
+
+def test_a_wrong_secret_counts_and_a_right_one_does_not(client_of_helpdesk):
+    limit = limits.default(limits.Limit.SIGN_INS, limits.Of.ADDRESS)
+    for _ in range(limit - 1):
+        limits.attempt_sign_in("127.0.0.1", "")
+
+    statuses = [ask().status_code, ask("wrong").status_code, ask().status_code]
+
+    assert statuses == [200, 401, 429]
+
+
+def test_secrets_are_hashed_where_they_delay_no_page():
+    assert asgi._hashes(asgi.TOKEN)
+    assert asgi.TOKEN not in asgi.HASHING  # people sign in beside it
