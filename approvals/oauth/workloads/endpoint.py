@@ -124,6 +124,21 @@ def _use_up(used: UsedAssertion | None) -> None:
         raise NotAccepted("It was used before (jti): its program has to get a new one.")
 
 
+def explained(token: str, agent: str = "") -> str:
+    """The agent and the scopes that a token would give, in words; it gives none.
+
+    Raises ``NotAccepted``, also if its issuer's keys are away.
+    """
+    try:
+        acceptance = accepted(token, agent)
+    except KeysAway as failure:
+        raise NotAccepted(str(failure)) from None
+    used, rule = acceptance.used, acceptance.rule
+    if used and UsedAssertion.objects.filter(digest=used.digest).exists():
+        raise NotAccepted("It was used before (jti): get a new one.")
+    return f"It is accepted, as the agent {rule.agent}, with the scopes {', '.join(rule.scopes)}."
+
+
 def _refused(error: str, description: str, status: int) -> HttpResponse:
     return JsonResponse({"error": error, "error_description": description}, status=status)
 

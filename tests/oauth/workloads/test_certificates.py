@@ -97,6 +97,7 @@ def test_a_certificate_without_a_spiffe_id_goes_by_its_digest(trusted):
 
 def test_a_header_from_a_stranger_is_refused_and_said_in_the_log(trusted, caplog, monkeypatch):
     monkeypatch.setattr(endpoint.logger, "handlers", [caplog.handler])
+    monkeypatch.setattr(endpoint.logger, "disabled", False)
     answer = ask(by_rfc9440(certificate(SPIFFE)), peer=STRANGER)
 
     assert refused(answer)
