@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 
 from approvals.http.oauth_settings import ACCESS_TOKEN_S, JWT_BEARER
+from approvals.oauth.issuer_tables import UsedAssertion
 from approvals.oauth.models import AccessToken
 from approvals.oauth.tokens import InvalidTarget, resource_of
 from approvals.oauth.workloads import certificates
@@ -23,13 +24,13 @@ from approvals.oauth.workloads.assertions import (
     accepted_certificate,
 )
 from approvals.oauth.workloads.keys import AGAIN_S, KeysAway
-from approvals.oauth.workloads.tables import UsedAssertion
 from approvals.web.sign_in.authentication import address_of
 from ledger import limits
 from ledger.agents import narrowed
 from ledger.errors import LimitReached
 from ledger.models import AgentToken
 
+__all__ = ["NotAccepted", "explained", "forget_expired", "with_workloads"]
 logger = logging.getLogger(__name__)
 
 BATCH = 500
