@@ -18,7 +18,7 @@ from oauth2_provider.models import (
     AbstractRefreshToken,
 )
 
-from approvals.oauth.workloads.tables import Issuer, IssuerRule, UsedAssertion  # noqa: F401
+from approvals.oauth.issuer_tables import Issuer, IssuerRule, UsedAssertion  # noqa: F401
 from ledger.models import Agent, AgentToken
 
 # Schemes that a browser would run or open as a file, instead of passing them to a program.

@@ -37,6 +37,8 @@ def test_the_public_card_says_what_assent_offers_and_nothing_of_tenants(client, 
     ]
     assert "consolidate" not in client.get(PATH).content.decode()
     assert card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"] == "Bearer"
+    oauth2 = card["securitySchemes"]["oauth2"]["oauth2SecurityScheme"]["flows"]
+    assert oauth2["clientCredentials"]["tokenUrl"] == "http://localhost:8000/oauth/token"
 
 
 def test_the_extended_card_has_the_tenants_skills_with_their_schemas(

@@ -12,7 +12,7 @@ from a2a import states as task_states
 from a2a.doors.git_bus.changes import BusChange
 from a2a.doors.humanlayer.changes import BindingChange
 from a2a.rest import doorbell as task_doorbell
-from approvals.oauth.changes import SignInChange
+from approvals.oauth.changes import IssuerChange, SignInChange
 from approvals.people import notices
 from approvals.presentation import labels
 from approvals.scim.changes import DirectoryChange
@@ -35,6 +35,7 @@ CHANGES = (
     BindingChange,
     DirectoryChange,
     SignInChange,
+    IssuerChange,
 )
 ACCOUNT_KINDS = {kind for kinds in CHANGES for kind in kinds}
 # Not posted and no reason to look at a message again: nothing that it shows has changed.
@@ -198,8 +199,6 @@ WITHOUT_JOB = {
 }
 # Not told to the person whose account it is: it is not about a person, or is no news to them.
 NOT_TOLD_TO_THE_PERSON = {
-    # The person does it; the list in the account shows it.
-    *SignInChange,
     "brake_put",
     "brake_lifted",
     "directory_entry_changed",

@@ -15,8 +15,8 @@ import jwt
 from django.conf import settings
 from jwt import PyJWK
 
+from approvals.oauth.issuer_tables import CERTIFICATES, Issuer, IssuerRule, UsedAssertion
 from approvals.oauth.workloads import keys
-from approvals.oauth.workloads.tables import CERTIFICATES, Issuer, IssuerRule, UsedAssertion
 
 # The kind of key, and the curve, that each algorithm takes: no key is used for another one.
 ALGORITHMS = {"RS256": ("RSA", None), "ES256": ("EC", "P-256"), "EdDSA": ("OKP", "Ed25519")}
@@ -54,7 +54,7 @@ class Accepted:
 
 
 def accepted(token: str, agent: str = "") -> Accepted:
-    """The rule that says whose it is; ``agent`` (``tenant/slug``) chooses where rules of several fit.
+    """The rule that fits; ``agent`` (``tenant/slug``) chooses where rules of several do.
 
     Uses nothing up. Raises ``NotAccepted`` and ``keys.KeysAway``.
     """

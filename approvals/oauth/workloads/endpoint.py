@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 
 from approvals.http.oauth_settings import ACCESS_TOKEN_S, JWT_BEARER
+from approvals.oauth.issuer_tables import UsedAssertion
 from approvals.oauth.models import AccessToken
 from approvals.oauth.tokens import InvalidTarget, resource_of
 from approvals.oauth.workloads import certificates
@@ -23,13 +24,13 @@ from approvals.oauth.workloads.assertions import (
     accepted_certificate,
 )
 from approvals.oauth.workloads.keys import AGAIN_S, KeysAway
-from approvals.oauth.workloads.tables import UsedAssertion
 from approvals.web.sign_in.authentication import address_of
 from ledger import limits
 from ledger.agents import narrowed
 from ledger.errors import LimitReached
 from ledger.models import AgentToken
 
+__all__ = ["NotAccepted", "explained", "forget_expired", "with_workloads"]
 logger = logging.getLogger(__name__)
 
 BATCH = 500
@@ -122,6 +123,21 @@ def _use_up(used: UsedAssertion | None) -> None:
     )
     if not is_new:
         raise NotAccepted("It was used before (jti): its program has to get a new one.")
+
+
+def explained(token: str, agent: str = "") -> str:
+    """The agent and the scopes that a token would give, in words; it gives none.
+
+    Raises ``NotAccepted``, also if its issuer's keys are away.
+    """
+    try:
+        acceptance = accepted(token, agent)
+    except KeysAway as failure:
+        raise NotAccepted(str(failure)) from None
+    used, rule = acceptance.used, acceptance.rule
+    if used and UsedAssertion.objects.filter(digest=used.digest).exists():
+        raise NotAccepted("It was used before (jti): get a new one.")
+    return f"It is accepted, as the agent {rule.agent}, with the scopes {', '.join(rule.scopes)}."
 
 
 def _refused(error: str, description: str, status: int) -> HttpResponse:

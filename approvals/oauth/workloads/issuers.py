@@ -11,8 +11,8 @@ from django.db.models.functions import Now
 from django.db.transaction import atomic
 
 from approvals.oauth.changes import IssuerChange
+from approvals.oauth.issuer_tables import CERTIFICATES, Issuer, IssuerRule
 from approvals.oauth.workloads.assertions import ALGORITHMS
-from approvals.oauth.workloads.tables import CERTIFICATES, Issuer, IssuerRule
 from ledger import seals
 from ledger.agents import ONE_TOOL
 from ledger.errors import InvalidRequest, NotFound, Sentence

@@ -13,9 +13,9 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from approvals.oauth.issuer_tables import CERTIFICATES, Issuer
 from approvals.oauth.workloads import issuers
 from approvals.oauth.workloads.assertions import ALGORITHMS
-from approvals.oauth.workloads.tables import CERTIFICATES, Issuer
 from approvals.presentation import refusal_in_words
 from approvals.web.record.pending import Difference, Pending, asks_to_change, show, shown_value
 from approvals.web.settings.connections.json_fields import KeptJSONField

@@ -18,8 +18,8 @@ from django.test import Client as Browser
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from approvals.http.oauth_settings import JWT_BEARER
+from approvals.oauth.issuer_tables import Issuer, IssuerRule
 from approvals.oauth.workloads import keys
-from approvals.oauth.workloads.tables import Issuer, IssuerRule
 
 NAME = "https://tokens.build.example"
 CLAIMS = {"repository": "acme/refunds", "ref": "refs/heads/main"}

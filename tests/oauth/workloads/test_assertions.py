@@ -13,8 +13,8 @@ from django.core.management import CommandError, call_command
 from django.db.models.functions import Now
 from django.utils import timezone
 
+from approvals.oauth.issuer_tables import Issuer, IssuerRule, UsedAssertion
 from approvals.oauth.workloads import endpoint
-from approvals.oauth.workloads.tables import Issuer, IssuerRule, UsedAssertion
 from ledger import limits
 from ledger.agents import caller_with
 from ledger.models import AgentToken

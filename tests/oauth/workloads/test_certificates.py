@@ -16,8 +16,8 @@ from cryptography.x509.oid import NameOID
 from django.test import Client as Browser
 
 from approvals.http.admission.pages import environ_of
+from approvals.oauth.issuer_tables import CERTIFICATES, Issuer, IssuerRule
 from approvals.oauth.workloads import endpoint
-from approvals.oauth.workloads.tables import CERTIFICATES, Issuer, IssuerRule
 from ledger.agents import caller_with
 from ledger.models import AgentToken
 
@@ -97,6 +97,7 @@ def test_a_certificate_without_a_spiffe_id_goes_by_its_digest(trusted):
 
 def test_a_header_from_a_stranger_is_refused_and_said_in_the_log(trusted, caplog, monkeypatch):
     monkeypatch.setattr(endpoint.logger, "handlers", [caplog.handler])
+    caplog.set_level("WARNING", endpoint.logger.name)
     answer = ask(by_rfc9440(certificate(SPIFFE)), peer=STRANGER)
 
     assert refused(answer)

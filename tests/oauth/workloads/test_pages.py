@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from approvals.oauth.workloads.tables import Issuer
+from approvals.oauth.issuer_tables import Issuer
 from ledger.agents import caller_with
 from ledger.events import four_eyes
 from ledger.models import AgentToken, ChangeRequest, Event
