@@ -12,9 +12,14 @@ from urllib.parse import unquote, urlsplit
 import dj_database_url
 
 from approvals import __version__, processes
-from approvals.environment import commands, flag, names, text
-from approvals.http.logging_settings import logging_settings
-from approvals.http.oauth_settings import oauth_settings
+from approvals.configuration import (
+    commands,
+    flag,
+    logging_settings,
+    names,
+    oauth_settings,
+    text,
+)
 from ledger.foundation import redis_connections
 
 BASE_DIR = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 
-from approvals.http.oauth_settings import ACCESS_TOKEN_S, JWT_BEARER
+from approvals.configuration.oauth_settings import ACCESS_TOKEN_S, JWT_BEARER
 from approvals.oauth.issuer_tables import UsedAssertion
 from approvals.oauth.models import AccessToken
 from approvals.oauth.tokens import InvalidTarget, resource_of

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from django.test import Client as Browser
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from approvals.http.oauth_settings import JWT_BEARER
+from approvals.configuration.oauth_settings import JWT_BEARER
 from approvals.oauth.issuer_tables import Issuer, IssuerRule
 from approvals.oauth.workloads import keys
 
