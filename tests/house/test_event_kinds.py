@@ -199,6 +199,9 @@ WITHOUT_JOB = {
 }
 # Not told to the person whose account it is: it is not about a person, or is no news to them.
 NOT_TOLD_TO_THE_PERSON = {
+    # The person does it; the list in the account shows it.
+    *SignInChange,
+    *IssuerChange,
     "brake_put",
     "brake_lifted",
     "directory_entry_changed",
