@@ -78,6 +78,7 @@ def proposed_by_rest(product, helpdesk, **body):
         f"{product.url}/api/v1/transactions",
         json={"tool": "pay", "arguments": {"reference": uuid4().hex, "amount": "48.20"}, **body},
         headers={"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex},
+        timeout=30,
     )
     assert answer.status_code == 201, answer.text
     return Transaction.objects.get(pk=answer.json()["transaction_id"])
