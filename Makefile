@@ -149,6 +149,7 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
 		echo "Python has no venv here. On Debian: apt-get install python3-venv"; exit 1; }
 
+# Without looking for dependencies: a lock has them all, and an older pip would look for newer ones.
 $(VENV)/runtime: requirements.lock | $(VENV)/bin/python
 	@echo "Installing what Assent needs (once)…"
 	@$(RUN) -m pip install -q --disable-pip-version-check --no-deps --require-hashes -r $<

@@ -7,7 +7,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
-from importlib.metadata import packages_distributions
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from pathlib import Path
 
 import pytest
@@ -118,6 +118,37 @@ def test_the_lock_pins_every_declared_package_within_its_limits(lock, groups):
 
     for name, requirement in declared(*groups).items():
         assert requirement.specifier.contains(versions[name]), f"run `make lock`: {requirement}"
+
+
+def lacking(wanted: Iterable[Requirement]) -> set[str]:
+    """What is not installed, or in no version that fits, of all that these need with extras."""
+    todo, seen, missing = list(wanted), set(), set()
+    while todo:
+        requirement = todo.pop()
+        if str(requirement) in seen:
+            continue
+        seen.add(str(requirement))
+        try:
+            has = requirement.specifier.contains(version(requirement.name), prereleases=True)
+        except PackageNotFoundError:
+            has = False
+        if not has:
+            missing.add(str(requirement))
+            continue
+        for inner in map(Requirement, requires(requirement.name) or ()):
+            extras = ("", *requirement.extras)
+            if not inner.marker or any(inner.marker.evaluate({"extra": each}) for each in extras):
+                todo.append(inner)
+    return missing
+
+
+def test_the_lock_has_all_that_its_packages_need():
+    """It is installed as it is: pip looks for nothing that it leaves out."""
+    wanted = declared("dev", "supervisor", "release").values()
+    here = [each for each in wanted if not each.marker or each.marker.evaluate()]
+
+    assert lacking([Requirement("pip[no-such-extra]<1")]) == {"pip[no-such-extra]<1"}
+    assert lacking(here) == set()
 
 
 def test_the_newest_entry_of_the_changelog_is_of_this_version():

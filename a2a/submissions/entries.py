@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, partial
@@ -23,6 +24,7 @@ from ledger.states import Move
 
 # Envelope ids may come in another order than the keys they belong to.
 TRIES = 3
+GIVE_WAY_S = 0.1  # so that the other one, which PostgreSQL let go on, has its turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ def _insert(values: list[Any], tries: int = TRIES) -> dict[UUID, tuple[Any, ...]
         is_deadlock = isinstance(failure.__cause__, DeadlockDetected)
         if tries == 1 or connection.in_atomic_block or not is_deadlock:
             raise
+    time.sleep(GIVE_WAY_S)
     return _insert(values, tries - 1)
 
 

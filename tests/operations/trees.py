@@ -11,10 +11,10 @@ from tests.processes import ROOT
 LATER = Path(__file__).parent / "later" / "migrations"
 LEFT_OUT = shutil.ignore_patterns(
     ".git",
-    ".venv",
+    ".venv*",
+    ".cache",
     ".assent*",
     "node_modules",
-    "__pycache__",
     ".mypy_cache",
     ".pytest_cache",
     ".ruff_cache",
@@ -22,15 +22,21 @@ LEFT_OUT = shutil.ignore_patterns(
     ".import_linter_cache",
     "staticfiles",
 )
+BUILT = {"build", "dist", "site"}  # by make, at the top
 
 
 def copy_to(home: Path) -> Path:
     """Copy the tree to a new folder, which PostgreSQL's user can reach."""
-    shutil.copytree(ROOT, home, ignore=LEFT_OUT)
+    shutil.copytree(ROOT, home, ignore=_left_out)
     for folder in home.parents:
         if folder.stat().st_uid == os.getuid() and folder != Path("/tmp"):
             folder.chmod(folder.stat().st_mode | 0o055)  # PostgreSQL gives up its privileges
     return home
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    built = BUILT if Path(folder) == ROOT else set()
+    return LEFT_OUT(folder, names) | built.intersection(names)
 
 
 def later_release(home: Path) -> Path:
