@@ -76,8 +76,10 @@ def free_port() -> int:
 class Product:
     """Starts what a test names; kills it at the end. Logs are shown when a start fails."""
 
-    def __init__(self) -> None:
-        self.web_port, self.live_port, self.sandbox_port = free_port(), free_port(), free_port()
+    def __init__(self, *, is_split: bool = False) -> None:
+        """``is_split``: ``live`` has an origin of its own, for what waits, as an operator may."""
+        self.web_port, self.sandbox_port = free_port(), free_port()
+        self.live_port = free_port() if is_split else self.web_port
         self.url = f"http://localhost:{self.web_port}"
         self.sandbox_url = f"http://127.0.0.1:{self.sandbox_port}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -119,18 +121,7 @@ class Product:
     def _command(self, name: str) -> list[str]:
         listen = ["--host", "127.0.0.1", "--log-level", "warning"]
         return {
-            "web": [
-                "-m",
-                "granian",
-                *listen,
-                "--interface",
-                "wsgi",
-                "--blocking-threads",
-                "4",
-                "--port",
-                str(self.web_port),
-                "approvals.wsgi:application",
-            ],
+            "web": [*WEB.command, *listen, "--port", str(self.web_port)],
             "live": [*WEB.command, *listen, "--port", str(self.live_port)],
             "sandbox": [
                 "-m",
@@ -187,7 +178,7 @@ def _listens(port: int) -> bool:
 
 @contextmanager
 def running(*names: str, **environment: str) -> Iterator[Product]:
-    product = Product()
+    product = Product(is_split="live" in names)
     try:
         product.start(*names, **environment)
         yield product

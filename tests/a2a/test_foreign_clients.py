@@ -45,7 +45,7 @@ def command(request: pytest.FixtureRequest) -> list[str]:
 
 @pytest.fixture
 def product(command: list[str], acme: Any) -> Iterator[Product]:
-    with running("live", "sweeper") as product:
+    with running("web", "sweeper") as product:
         yield product
 
 
@@ -85,7 +85,7 @@ def talk(command, product, orchestrator) -> Iterator[Any]:
     conversations = []
 
     def to(path: str) -> Conversation:
-        address = f"http://localhost:{product.live_port}{path}"
+        address = f"http://localhost:{product.web_port}{path}"
         conversations.append(Conversation(command, address, token))
         return conversations[-1]
 

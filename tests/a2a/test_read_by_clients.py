@@ -78,14 +78,14 @@ def client(request: pytest.FixtureRequest, tmp_path: Any, monkeypatch: Any) -> C
 def conversation(client: Any, acme: Any, orchestrator: Any) -> Iterator[Conversation]:
     command, options = client
     _, token = AgentToken.issue(orchestrator, scopes=[Scope.SUBMIT])
-    with running("live", "sweeper") as product:
+    with running("web", "sweeper") as product:
         conversation = Conversation(command, origin_of(product), token, *options)
         yield conversation
         conversation.close()
 
 
 def origin_of(product: Product) -> str:
-    return f"http://localhost:{product.live_port}"
+    return f"http://localhost:{product.web_port}"
 
 
 def test_the_answer_is_what_the_client_shows_last(conversation, alice):

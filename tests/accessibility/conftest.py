@@ -39,7 +39,7 @@ def addresses(scene: Scene) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def product(scene: Scene) -> Iterator[Product]:
-    with running("web", "live") as product:
+    with running("web") as product:
         yield product
 
 

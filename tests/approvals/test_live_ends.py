@@ -35,7 +35,7 @@ NEVER = "3600"
 @contextmanager
 def opened(product: Product, person: Client) -> Iterator[ClientConnection]:
     cookie = f"assent_session={person.cookies['assent_session'].value}"
-    there = f"ws://localhost:{product.live_port}/ws/desk"
+    there = f"ws://localhost:{product.web_port}/ws/desk"
     with connect(there, origin=product.url, additional_headers={"Cookie": cookie}) as socket:
         assert "changed" in socket.recv(timeout=10)
         yield socket
@@ -82,7 +82,7 @@ def with_another_password(person: User) -> None:
 
 @pytest.fixture(scope="module")
 def live(django_db_setup: None, django_db_blocker) -> Iterator[Product]:
-    with django_db_blocker.unblock(), running("live", ASSENT_SOCKET_CHECK_S=NEVER) as product:
+    with django_db_blocker.unblock(), running("web", ASSENT_SOCKET_CHECK_S=NEVER) as product:
         yield product
 
 
@@ -110,7 +110,7 @@ def test_with_redis_frozen_it_is_closed_at_the_next_check(as_alice, as_bob, bob_
     with ExitStack() as stack:
         url = embedded_services.start_redis(tmp_path, stack)
         pid = _redis_in(tmp_path)
-        product = stack.enter_context(running("live", REDIS_URL=url, ASSENT_SOCKET_CHECK_S="0.5"))
+        product = stack.enter_context(running("web", REDIS_URL=url, ASSENT_SOCKET_CHECK_S="0.5"))
         alices = stack.enter_context(opened(product, as_alice))
         bobs = stack.enter_context(opened(product, as_bob))
         os.kill(pid, signal.SIGSTOP)

@@ -105,7 +105,7 @@ def test_processes_are_counted_while_they_give_signs_of_life(as_olga):
         values = metrics.gathered()["assent_processes"].values
         return {kind: number for ((_, kind),), number in values.items()}
 
-    with running("live", "commits", "courier", "sweeper") as product:
+    with running("web", "commits", "courier", "sweeper") as product:
         started = ("web", "worker", "courier", "sweeper")
         until(lambda: all(living()[kind] for kind in started), 60, "each has given a sign")
         before = living()

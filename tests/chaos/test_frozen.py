@@ -32,7 +32,7 @@ def hung_redis() -> Iterator[None]:
 
 def test_redis_hangs(product, people, capsys):
     """A click takes at most 1 s more, what lapses is at most 2 s late, nothing happens twice."""
-    product.start("live", "worker", "sweeper")
+    product.start("web", "worker", "sweeper")
     alice, agent = people(product)
     usual = max(seconds_of(lambda: alice.approve(agent.propose())) for _ in range(3))
     until(lambda: refunds(product) == 3, 30, "the usual ones are refunded")
@@ -62,7 +62,7 @@ def the_sweeper() -> tuple[int, int]:
 
 def test_the_sweeper_freezes(product, people, capsys):
     """Another takes over within 5 s. The frozen one does no harm when it wakes up."""
-    product.start("live", "worker", "sweeper")
+    product.start("web", "worker", "sweeper")
     product.processes["first sweeper"] = product.processes.pop("sweeper")
     product.start("sweeper")
     _, agent = people(product)
@@ -106,7 +106,7 @@ def product_behind_a_network(product: Product) -> Iterator[faults.Network]:
 def test_the_network_to_the_database_swallows(product, people, capsys):
     """Everybody has an honest answer in time, and all recover by themselves."""
     with product_behind_a_network(product) as network:
-        product.start("live", "worker", "sweeper")
+        product.start("web", "worker", "sweeper")
         alice, agent = people(product)
         before = agent.propose()
         alice.approve(before)

@@ -48,7 +48,7 @@ def start_another(product: Product, name: str, **environment: str) -> int:
 
 def test_a_worker_freezes_with_a_call_in_hand(product, people, capsys):
     """Another carries it out, and everything that is decided meanwhile. Each has one effect."""
-    product.start("live", "worker", "sweeper")
+    product.start("web", "worker", "sweeper")
     alice, agent = people(product)
     usual = max(seconds_of(lambda: alice.approve(agent.propose())) for _ in range(3))
     until(lambda: refunds(product) == 3, 30, "the usual ones are refunded")
@@ -77,7 +77,7 @@ def test_a_worker_freezes_with_a_call_in_hand(product, people, capsys):
 
 def test_an_idle_worker_freezes(product, people, capsys):
     """Redis gives it the next job, which it never does: the sweeper finds the transaction."""
-    product.start("live", "worker", "sweeper")
+    product.start("web", "worker", "sweeper")
     first = start_another(product, "worker")
     alice, agent = people(product)
     alice.approve(agent.propose())
@@ -109,7 +109,7 @@ def test_a_courier_freezes_with_messages_in_hand(product, people, receiver, help
     helpdesk.webhook_url, helpdesk.webhook_secret = receiver.url("frozen"), SECRET
     helpdesk.save()
     environment = {"ASSENT_WEBHOOK_NETWORKS": "127.0.0.0/8"}
-    product.start("live", "courier", "commits", "sweeper", **environment)
+    product.start("web", "courier", "commits", "sweeper", **environment)
     alice, agent = people(product)
     alice.approve(agent.propose())
     until(lambda: receiver.frozen >= 1, 30, "a message is in hand")
@@ -148,16 +148,16 @@ sys.exit(Supervisor([web]).run())
 @pytest.fixture
 def supervised_web(product: Product) -> Iterator[subprocess.Popen[bytes]]:
     """Two web processes at the live address, as ``manage.py up`` runs them."""
-    serve = ["--host", "127.0.0.1", "--port", str(product.live_port), "--log-level", "warning"]
+    serve = ["--host", "127.0.0.1", "--port", str(product.web_port), "--log-level", "warning"]
     with (product.logs / "supervisor.log").open("wb") as log:
         supervisor = subprocess.Popen(
             [sys.executable, "-c", SUPERVISE, *WEB.command, *serve],
             cwd=ROOT,
-            env=product._environment_of("live"),
+            env=product._environment_of("web"),
             stdout=log,
             stderr=log,
         )
-    product._wait_until_up("live")
+    product._wait_until_up("web")
     yield supervisor
     supervisor.send_signal(signal.SIGTERM)
     supervisor.wait(30)
@@ -280,7 +280,7 @@ FROZEN_S = 15.0
 
 def test_postgresql_freezes(product, people, capsys):
     """Every click has an answer within its limit. Nothing is lost or done twice."""
-    product.start("live", "worker", "sweeper")
+    product.start("web", "worker", "sweeper")
     alice, agent = people(product)
     rows = [agent.propose() for _ in range(6)]
     alice.approve(rows[0])

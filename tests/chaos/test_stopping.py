@@ -60,7 +60,7 @@ def test_a_sweeper_ends(product):
 
 
 def test_a_web_process_ends_although_somebody_waits(product, people):
-    product.start("live")
+    product.start("web")
     _, agent = people(product)
     token = agent.propose()
     path = f"{product.environment['ASSENT_LIVE_URL']}/api/v1/transactions/{token['transaction_id']}"
@@ -68,7 +68,7 @@ def test_a_web_process_ends_although_somebody_waits(product, people):
         poll = pool.submit(agent.http.get, path, params={"wait": 50})
         until(lambda: sum(waiters.in_all_processes().values()) == 1, 20, "the long-poll waits")
 
-        assert terminate(product, "live") == 0
+        assert terminate(product, "web") == 0
         assert isinstance(poll.exception(), httpx.TransportError)
 
 

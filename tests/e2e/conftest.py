@@ -21,8 +21,9 @@ WAIT_MS = 15_000
 
 
 @pytest.fixture
-def product(acme: Any) -> Iterator[Product]:
-    names = ("sandbox", "web", "live", "worker", "sweeper")
+def product(acme: Any, request: pytest.FixtureRequest) -> Iterator[Product]:
+    is_split = request.node.get_closest_marker("live_apart") is not None
+    names = ("sandbox", "web", *(["live"] if is_split else []), "worker", "sweeper")
     with running(*names) as product:
         os.environ["ASSENT_SANDBOX_URL"] = product.sandbox_url
         yield product

@@ -27,7 +27,7 @@ pytestmark = [
 def product(consolidate: Skill) -> Iterator[Product]:
     """Without a worker process: tasks are done by agents. No output schema of the fixture's."""
     Skill.objects.update(output_schema={"required": ["facts"]}, is_retry_safe=True)
-    with running("web", "live", "sweeper") as product:
+    with running("web", "sweeper") as product:
         yield product
 
 
@@ -40,7 +40,7 @@ def start(product: Product, worker: Agent, orchestrator: Agent, tmp_path) -> Ite
 
     def begin(what: str, *options: str) -> subprocess.Popen[str]:
         token = tmp_path / (worker.slug if what == "work" else orchestrator.slug)
-        address = f"http://localhost:{product.live_port}"
+        address = f"http://localhost:{product.web_port}"
         command = [
             sys.executable,
             "examples/consolidation_worker.py",

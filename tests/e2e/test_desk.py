@@ -78,6 +78,7 @@ def test_what_nobody_decides_lapses_while_somebody_is_reading(desk_of, ask):
     assert Transaction.objects.get().ending == "expired"
 
 
+@pytest.mark.live_apart
 def test_of_two_browsers_the_slower_one_hears_who_was_faster(desk_of, ask, product):
     told = ask()
     alice, bob = desk_of("alice"), desk_of("bob")
@@ -132,6 +133,7 @@ def test_what_cannot_be_undone_takes_two_people_who_type_its_name(desk_of, ask, 
     assert product.effects()["by_kind"] == {"termination": 1}
 
 
+@pytest.mark.live_apart
 def test_without_the_live_process_the_page_says_so_and_catches_up(desk_of, ask, product):
     alice = desk_of("alice")
     product.kill("live")
@@ -272,7 +274,7 @@ def test_nothing_scrolls_sideways(desk_of, ask, width):
 @pytest.mark.parametrize("width", [320, 390, 900])
 def test_nothing_of_an_operators_top_bar_lies_over_another_part(desk_of, product, width):
     olga = desk_of("olga", viewport={"width": width, "height": 700})
-    product.kill("live")
+    product.kill("web")
     expect(olga.locator("[data-live]")).to_contain_text("last update")
 
     parts = olga.locator(".top > .brand, .top nav a, .top > .live, .top summary")

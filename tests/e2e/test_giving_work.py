@@ -36,7 +36,7 @@ def product(worker: Agent) -> Iterator[Product]:
     Skill.objects.create(
         agent=worker, slug="report", name="Write a report", input_schema=SCHEMA, lease="01:00:00"
     )
-    with running("web", "live", "sweeper") as product:
+    with running("web", "sweeper") as product:
         yield product
 
 

@@ -114,6 +114,7 @@ def test_a_page_older_than_the_session_leads_back_to_the_item_undecided(desk_of,
     assert Transaction.objects.get().state == "prepared"
 
 
+@pytest.mark.live_apart
 def test_a_live_process_that_is_frozen_is_noticed_and_rows_arrive_all_the_same(
     desk_of, ask, product
 ):
@@ -127,7 +128,7 @@ def test_a_live_process_that_is_frozen_is_noticed_and_rows_arrive_all_the_same(
     finally:
         os.killpg(frozen, signal.SIGCONT)
 
-    expect(alice.locator("[data-live] [role=status]")).to_have_text("Live", timeout=15_000)
+    expect(alice.locator("[data-live] [role=status]")).to_have_text("Live", timeout=40_000)
 
 
 def test_without_a_network_the_bar_says_that_nothing_was_sent_and_the_page_catches_up(desk_of, ask):

@@ -31,10 +31,10 @@ def test_bursts_of_waiting_agents_leave_no_sessions_behind(as_helpdesk):
     before = sessions_of_others()
     most = 0
     settings = {"ASSENT_DATABASE_POOL": str(POOL)}
-    with running("live", **settings) as product, ThreadPoolExecutor(20) as agents:
+    with running("web", **settings) as product, ThreadPoolExecutor(20) as agents:
 
         def wait(row) -> int:
-            address = f"http://localhost:{product.live_port}/api/v1/transactions/{row.pk}?wait=2"
+            address = f"http://localhost:{product.web_port}/api/v1/transactions/{row.pk}?wait=2"
             headers = {"Authorization": f"Bearer {as_helpdesk.token}"}
             return httpx.get(address, headers=headers, timeout=30).status_code
 

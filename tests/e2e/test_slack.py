@@ -166,7 +166,7 @@ def test_an_approval_in_the_browser_and_one_in_slack_at_the_same_instant_are_one
 def test_the_desk_shows_live_what_was_decided_in_slack(
     slack, people, environment, helpdesk, browser
 ):
-    with running("web", "live", "worker", "sweeper", **environment) as product:
+    with running("web", "worker", "sweeper", **environment) as product:
         serve(slack, product)
         row = proposed_by_rest(product, helpdesk)
         message = message_of(slack, row)

@@ -208,14 +208,14 @@ def test_the_stand_in_judges_by_the_paragraphs_and_says_that_it_is_no_model(
 
 @pytest.fixture
 def product(acme: Any) -> Iterator[Product]:
-    with running("sandbox", "live", "worker", "sweeper") as product:
+    with running("sandbox", "web", "worker", "sweeper") as product:
         yield product
 
 
 @pytest.fixture
 def boss(product: Product, supervisor: Agent) -> Iterator[Assent]:
     assent = Assent(
-        f"http://localhost:{product.live_port}",
+        f"http://localhost:{product.web_port}",
         AgentToken.issue(supervisor, scopes=["decide"])[1],
     )
     yield assent
@@ -224,7 +224,7 @@ def boss(product: Product, supervisor: Agent) -> Iterator[Assent]:
 
 def proposed(product: Product, token: str, payment: str, amount: str, **fields: Any) -> str:
     answer = httpx.post(
-        f"http://localhost:{product.live_port}/api/v1/transactions",
+        f"http://localhost:{product.web_port}/api/v1/transactions",
         headers={"Authorization": f"Bearer {token}", "Idempotency-Key": uuid4().hex},
         json={
             "tool": "goodwill_refund",

@@ -59,8 +59,8 @@ def open_files_of(pid: int) -> list[tuple[int, int]]:
 @pytest.mark.usefixtures("_soft_limit_of_1024")
 def test_a_web_process_may_open_as_many_files_as_its_hard_limit_says():
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with running("live") as product:
-        limits = open_files_of(product.processes["live"].pid)
+    with running("web") as product:
+        limits = open_files_of(product.processes["web"].pid)
 
     assert (hard, hard) in limits
 
@@ -71,9 +71,9 @@ def test_three_hundred_wait_with_the_threads_and_sessions_of_a_few(
     _, token = AgentToken.issue(helpdesk, scopes=["propose", Scope.READ_ALL])
     row, task = propose(), a_task()
     path = f"/api/v1/transactions/{row.pk}?wait=60"
-    with running("live", ASSENT_LIMITS="off") as product:
-        pid = product.processes["live"].pid
-        few, many = Crowd(product.live_port), Crowd(product.live_port)
+    with running("web", ASSENT_LIMITS="off") as product:
+        pid = product.processes["web"].pid
+        few, many = Crowd(product.web_port), Crowd(product.web_port)
         begin(few, 5, product, token, path, str(task.pk), as_alice)
         few.until(lambda: False, 2)
         threads, sessions = threads_of(pid), sessions_of_others()

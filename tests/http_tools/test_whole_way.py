@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
 @pytest.fixture
 def product(acme: Any) -> Iterator[Product]:
-    with running("live", "sweeper", "worker", ASSENT_WEBHOOK_NETWORKS="127.0.0.0/8") as product:
+    with running("web", "sweeper", "worker", ASSENT_WEBHOOK_NETWORKS="127.0.0.0/8") as product:
         yield product
 
 

@@ -37,7 +37,7 @@ KINDS = ["sync", "async", pytest.param("javascript", marks=NODE)]
 
 @pytest.fixture
 def live(acme) -> Iterator[Product]:
-    with running("live") as product:
+    with running("web") as product:
         yield product
 
 
@@ -68,7 +68,7 @@ def peer(live: Product, token: str) -> Callable[..., Any]:
             else python_client("humanlayer_python")
         )
         environment = {
-            "HUMANLAYER_API_BASE": f"http://localhost:{live.live_port}/humanlayer/v1",
+            "HUMANLAYER_API_BASE": f"http://localhost:{live.web_port}/humanlayer/v1",
             "HUMANLAYER_API_KEY": token,
         }
         pipe = subprocess.PIPE
@@ -90,8 +90,8 @@ def test_a_call_waits_through_a_restart_and_runs_once_it_is_approved(peer, live,
     with peer(kind, "approve") as client:
         assert client.says() == {"seen": "waits"}
         assert client.polls() == {"seen": "waits"}
-        live.kill("live")
-        live.start("live")
+        live.kill("web")
+        live.start("web")
         decide("approve")
 
         assert client.polls() == {"seen": "result", "text": "sent to ann"}

@@ -567,8 +567,8 @@ def test_two_processes_prepare_each_operation_once_whatever_comes_twice(as_helpd
             sends = (settled(http, ports[n % 2], what) for n, what in enumerate(asked))
             return await asyncio.gather(*sends)
 
-    with running("live") as one, running("live") as other:
-        answers = asyncio.run(story([one.live_port, other.live_port]))
+    with running("web") as one, running("web") as other:
+        answers = asyncio.run(story([one.web_port, other.web_port]))
 
     ids: dict[str, set[str]] = {}
     for (rocket, _, _), answer in zip(asked, answers, strict=True):

@@ -23,7 +23,7 @@ def as_manager(alice_user, as_alice) -> dict[str, str]:
 
 
 def started(**environment: str) -> Iterator[Product]:
-    with running("live", **environment) as product:
+    with running("web", **environment) as product:
         yield product
 
 

@@ -14,7 +14,7 @@ http = httpx.Client(timeout=60)  # one for all: each takes a while to make
 
 
 def address_of(product: Product) -> str:
-    return f"http://127.0.0.1:{product.live_port}"
+    return f"http://127.0.0.1:{product.web_port}"
 
 
 def as_agent(token: str) -> dict[str, str]:
@@ -40,7 +40,7 @@ def opens(product: Product, as_manager: dict[str, str]) -> float:
 
 
 def send(product: Product, text: bytes) -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", product.live_port), timeout=10)
+    connection = socket.create_connection(("127.0.0.1", product.web_port), timeout=10)
     connection.sendall(text)
     return connection
 

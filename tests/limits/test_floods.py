@@ -44,7 +44,7 @@ LARGE = {
 
 def resident(product: Product) -> int:
     """MiB of the web process."""
-    pids = faults.family(product.processes["live"].pid)
+    pids = faults.family(product.processes["web"].pid)
     pages = [Path(f"/proc/{pid}/status").read_text() for pid in pids]
     return sum(int(re.findall(r"VmRSS:\s+(\d+)", page)[0]) for page in pages) // 1024
 
@@ -107,7 +107,7 @@ def test_thousands_of_silent_connections_stop_neither_pages_nor_agents(live, tok
 
 @pytest.fixture
 def with_sandbox(acme) -> Iterator[Product]:
-    with running("sandbox", "live") as product:
+    with running("sandbox", "web") as product:
         yield product
 
 

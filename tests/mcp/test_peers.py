@@ -26,12 +26,12 @@ pytestmark = [
 
 @pytest.fixture
 def addresses(acme: Any) -> Iterator[list[str]]:
-    with running("live") as one, running("live") as other:
+    with running("web") as one, running("web") as other:
         yield [address_of(one), address_of(other)]
 
 
 def address_of(product: Product) -> str:
-    return f"http://localhost:{product.live_port}/mcp"
+    return f"http://localhost:{product.web_port}/mcp"
 
 
 @pytest.fixture

@@ -101,8 +101,8 @@ class Installation(Product):
     def _command(self, name: str) -> list[str]:
         if name != "other":
             return super()._command(name)
-        port = str(self.live_port)
-        return [str(self.other_port) if part == port else part for part in super()._command("live")]
+        port = str(self.web_port)
+        return [str(self.other_port) if part == port else part for part in super()._command("web")]
 
     def _port(self, name: str) -> int | None:
         return self.other_port if name == "other" else super()._port(name)

@@ -27,7 +27,7 @@ def live(django_db_setup: None, django_db_blocker) -> Iterator[Product]:
     settings = {"ASSENT_SCIM_TOKEN": TOKEN, "ASSENT_SCIM_TENANT": "acme"}
     with (
         django_db_blocker.unblock(),
-        running("live", ASSENT_SOCKET_CHECK_S="3600", **settings) as product,
+        running("web", ASSENT_SOCKET_CHECK_S="3600", **settings) as product,
     ):
         yield product
 
@@ -38,7 +38,7 @@ def test_an_open_desk_is_closed_at_once_by_what_entra_sends(live, as_alice, as_b
     with opened(live, as_bob) as bobs, opened(live, as_alice) as alices:
         until(lambda: any(b"desk.changed" in one for one in doorbell.redis().pubsub_channels()))
         answer = httpx.patch(
-            f"http://localhost:{live.live_port}/scim/v2/Users/{alice_user.pk}",
+            f"http://localhost:{live.web_port}/scim/v2/Users/{alice_user.pk}",
             headers={"Authorization": f"Bearer {TOKEN}"},
             json={
                 "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"],

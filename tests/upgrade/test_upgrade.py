@@ -73,7 +73,7 @@ class Installation:
 
     def propose(self, product: Product) -> httpx.Response:
         return httpx.post(
-            f"http://127.0.0.1:{product.live_port}/api/v1/transactions",
+            f"http://127.0.0.1:{product.web_port}/api/v1/transactions",
             json={"tool": "pay", "arguments": {"reference": uuid4().hex, "amount": "48.20"}},
             headers={**self._authorization, "Idempotency-Key": uuid4().hex},
             timeout=30,
@@ -85,7 +85,7 @@ class Installation:
         return str(answer.json()["transaction_id"])
 
     def state_of(self, product: Product, transaction: str) -> str:
-        address = f"http://127.0.0.1:{product.live_port}/api/v1/transactions/{transaction}"
+        address = f"http://127.0.0.1:{product.web_port}/api/v1/transactions/{transaction}"
         answer = httpx.get(address, headers=self._authorization, timeout=30)
         assert answer.status_code == 200, answer.text
         return str(answer.json()["status"])
@@ -129,7 +129,7 @@ def test_a_database_of_a_release_is_migrated_and_carries_a_transaction_through(i
     assert migrated.returncode == 0, migrated.stderr
     assert lost(before, filled(installation.url)) == set()
 
-    installation.new.start("live", "sweeper", "commits", "courier")
+    installation.new.start("web", "sweeper", "commits", "courier")
     transaction = installation.proposed(installation.new)
     installation.approve(transaction, release.facts["alice"])
     installation.wait_for(installation.new, transaction, "committed")
@@ -152,7 +152,7 @@ def test_processes_of_the_release_work_on_while_and_after_it_is_migrated(
     installation.old.root = tmp_path
     prepared = installation.manage(tmp_path, "migrate", "--noinput")
     assert prepared.returncode == 0, prepared.stderr
-    installation.old.start("live", "sweeper", "commits", "courier")
+    installation.old.start("web", "sweeper", "commits", "courier")
     answers = [installation.propose(installation.old)]
     migrated = threading.Event()
 
@@ -175,7 +175,7 @@ def test_processes_of_the_release_work_on_while_and_after_it_is_migrated(
     installation.approve(of_later, release.facts["alice"])
     installation.wait_for(installation.old, of_later, "committed")
 
-    installation.new.start("live", "commits")
+    installation.new.start("web", "commits")
     installation.old.kill("commits")
     installation.approve(of_old, release.facts["alice"])
     installation.wait_for(installation.new, of_old, "committed")

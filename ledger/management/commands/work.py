@@ -28,6 +28,7 @@ TO_LEAVE_S = 1.2  # for those with nothing in hand: a look into a queue takes a 
 
 class Command(BaseCommand):
     help = "One warm worker, for all queues or for those that are named. Run several."
+    requires_system_checks: list[str] = []  # of the source: `make check` makes them
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--only", nargs="+", choices=settings.WORK, default=[])

@@ -15,6 +15,7 @@ from ledger.workers import refuse_if_unsafe
 
 class Command(BaseCommand):
     help = "Listens to Slack through Socket Mode, where there is no public address."
+    requires_system_checks: list[str] = []  # of the source: `make check` makes them
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse_if_unsafe("slack")
