@@ -81,8 +81,10 @@ async def _route(scope: Any, receive: Any, send: Any) -> None:
         await app.application()(scope, receive, send)
     elif scope["method"] == "POST" and _hashes(scope["path"]):
         # Where it has to wait, it is refused without looking at the password.
-        has_to_wait = limits.has_to_wait(network_of_peer(scope))
-        lane = tokens if scope["path"] == TOKEN else hashing
+        is_of_program = scope["path"] == TOKEN
+        door = limits.Door.TOKENS if is_of_program else limits.Door.PEOPLE
+        has_to_wait = limits.has_to_wait(network_of_peer(scope), door)
+        lane = tokens if is_of_program else hashing
         await (pages if has_to_wait else lane)(scope, receive, send)
     elif scope["path"].startswith(EXPORT):
         await exports(scope, receive, send)

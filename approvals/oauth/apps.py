@@ -14,7 +14,7 @@ class OAuthConfig(AppConfig):
         from django.db.models.signals import post_delete
 
         from approvals.oauth import changes, connections, models
-        from approvals.oauth.workloads import endpoint, pages
+        from approvals.oauth.workloads import pages
         from ledger.events import describe_changes
         from ledger.workers import register_step
 
@@ -23,4 +23,3 @@ class OAuthConfig(AppConfig):
         pages.register()
         post_delete.connect(models.forget_agent_token, sender=models.AccessToken)
         register_step(connections.forget_expired)
-        register_step(endpoint.forget_expired)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.utils.text import slugify
@@ -14,15 +15,16 @@ from oauth2_provider.settings import oauth2_settings
 
 from approvals.http.middleware import roles_of
 from approvals.oauth.changes import SignInChange
+from approvals.oauth.issuer_tables import UsedAssertion
 from approvals.oauth.models import AccessToken, Client, Code, Connection, RefreshToken
 from approvals.people import name_of, principal_of
 from ledger.agents import enrolment
 from ledger.events import edits_between, record_change
-from ledger.models import Agent, Tenant
+from ledger.models import Agent, AgentToken, Tenant
 from ledger.principals import Principal, Surface, system
 
 TOKEN_ENDPOINT = system("token_endpoint", "The token endpoint")
-# A program that registered itself and with which nobody has signed in.
+# A program that came by itself and with which nobody has signed in.
 UNUSED_FOR = timedelta(days=1)
 BATCH = 500
 LONGEST_SLUG = 63
@@ -151,8 +153,11 @@ def _record(
 def forget_expired() -> None:
     """Delete what gives nothing any more, a batch of each kind; a step of the sweeper."""
     used_until = Now() - timedelta(seconds=oauth2_settings.REFRESH_TOKEN_EXPIRE_SECONDS)
-    is_unused = Q(registration_source=Client.RegistrationSource.DCR, connections=None)
-    for rows in (
+    by_operators = Client.RegistrationSource.MANUAL
+    # One that was switched off has to stay so.
+    is_unused = ~Q(registration_source=by_operators) & Q(connections=None, is_active=True)
+    has_row = Exists(AccessToken.objects.filter(agent_token=OuterRef("pk")))
+    expired: tuple[QuerySet[Any], ...] = (
         Code.objects.filter(expires__lt=Now()),
         # A refresh token counts for as long as its access token is there.
         AccessToken.objects.filter(
@@ -160,7 +165,9 @@ def forget_expired() -> None:
         ),
         RefreshToken.objects.filter(access_token=None, updated__lt=used_until),
         Client.objects.filter(is_unused, created__lt=Now() - UNUSED_FOR),
-    ):
-        oldest = list(rows.order_by("pk")[:BATCH])
-        for row in oldest:
-            row.delete()
+        UsedAssertion.objects.filter(expires_at__lt=Now()),
+        AgentToken.objects.filter(~has_row, is_temporary=True, expires_at__lt=Now()),
+    )
+    for rows in expired:
+        oldest = list(rows.order_by("pk").values_list("pk", flat=True)[:BATCH])
+        rows.model.objects.filter(pk__in=oldest).delete()

@@ -67,7 +67,7 @@ class Client(AbstractApplication):
                 raise ValidationError({"redirect_uris": f"{uri} is not of https."})
 
     def is_usable(self, request: object) -> bool:
-        return self.is_active
+        return self.is_active and (self.agent is None or self.agent.is_active)
 
     def get_allowed_schemes(self) -> list[str]:
         """A program that operators registered may have a scheme of its own (RFC 8252, 7.1)."""

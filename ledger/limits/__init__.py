@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from ledger.limits.rates import (
+    Door,
     Holder,
     account_has_to_wait,
     attempt_code,
@@ -37,6 +38,7 @@ __all__ = [
     "MEANINGS",
     "MOST",
     "SETTABLE",
+    "Door",
     "Holder",
     "Limit",
     "Of",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from enum import StrEnum
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from django.conf import settings
@@ -160,13 +161,21 @@ def count_rejection(holder: Holder) -> None:
 OF_ACCOUNT_HERE, OF_ACCOUNT = 5, 60
 
 
-def attempt_sign_in(address: str, account: str) -> None:
+class Door(StrEnum):
+    """A way to sign in from an address: whoever fails at one is not kept from the others."""
+
+    PEOPLE = "network"
+    TOKENS = "tokens"
+    CLIENTS = "clients"  # programs that come for the first time
+
+
+def attempt_sign_in(address: str, account: str, door: Door = Door.PEOPLE) -> None:
     """Count an attempt; ``sign_in_succeeded`` takes it back. Raises ``LimitReached``.
 
     Without an account, as for a passkey or a link, it counts for the address alone.
     A refused attempt counts nowhere, so that an address that has to wait locks no account.
     """
-    buckets = _sign_in_buckets(address, account)
+    buckets = _sign_in_buckets(address, account, door)
     now = time.monotonic()
     for bucket, most in buckets:
         wait_s = bucket.look(1, most / 60, most, now)
@@ -217,23 +226,24 @@ def account_has_to_wait(address: str, account: str) -> bool:
     return any(bucket.look(1, most / 60, most, now) > 0 for bucket, most in buckets)
 
 
-def has_to_wait(address: str) -> bool:
+def has_to_wait(address: str, door: Door = Door.PEOPLE) -> bool:
     """True if every attempt to sign in from the address would be refused now."""
-    most = terms.default(Limit.SIGN_INS, Of.ADDRESS)
-    bucket = _bucket((Limit.SIGN_INS, "network"), network_of(address), most)
+    ((bucket, most),) = _sign_in_buckets(address, "", door)
     return bucket.look(1, most / 60, most, time.monotonic()) > 0
 
 
-def sign_in_succeeded(address: str, account: str) -> None:
-    for bucket, most in _sign_in_buckets(address, account):
+def sign_in_succeeded(address: str, account: str, door: Door = Door.PEOPLE) -> None:
+    for bucket, most in _sign_in_buckets(address, account, door):
         bucket.level = min(most, bucket.level + 1)
 
 
-def _sign_in_buckets(address: str, account: str) -> list[tuple[Bucket, int]]:
+def _sign_in_buckets(
+    address: str, account: str, door: Door = Door.PEOPLE
+) -> list[tuple[Bucket, int]]:
     """The buckets of an attempt, each with its attempts a minute."""
     network, account = network_of(address), account.casefold()[:150]
     buckets = (
-        ("network", network, terms.default(Limit.SIGN_INS, Of.ADDRESS)),
+        (door, network, terms.default(Limit.SIGN_INS, Of.ADDRESS)),
         ("account here", f"{network} {account}", OF_ACCOUNT_HERE),
         ("account", account, OF_ACCOUNT),
     )

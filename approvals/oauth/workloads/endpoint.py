@@ -6,15 +6,12 @@ import logging
 from collections.abc import Callable
 from datetime import timedelta
 
-from django.db.models import Exists, OuterRef
-from django.db.models.functions import Now
 from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 
 from approvals.configuration.oauth_settings import ACCESS_TOKEN_S, JWT_BEARER
 from approvals.oauth.issuer_tables import UsedAssertion
-from approvals.oauth.models import AccessToken
 from approvals.oauth.tokens import InvalidTarget, resource_of
 from approvals.oauth.workloads import certificates
 from approvals.oauth.workloads.assertions import (
@@ -30,10 +27,9 @@ from ledger.agents import narrowed
 from ledger.errors import LimitReached
 from ledger.models import AgentToken
 
-__all__ = ["NotAccepted", "explained", "forget_expired", "with_workloads"]
+__all__ = ["NotAccepted", "explained", "with_workloads"]
 logger = logging.getLogger(__name__)
 
-BATCH = 500
 ASK = "An operator can look why: assent manage check_issuer, and the log."
 View = Callable[[HttpRequest], HttpResponse]
 
@@ -45,14 +41,14 @@ def with_workloads(toolkit: View) -> View:
         address = address_of(request)
         try:
             # Of the address alone: a client's name is no secret, and must not lock it out.
-            limits.attempt_sign_in(address, "")
+            limits.attempt_sign_in(address, "", limits.Door.TOKENS)
         except LimitReached as refusal:
             answer = _refused("slow_down", str(refusal), 429)
             answer["Retry-After"] = "60"
             return answer
         answer = _answer(request, toolkit)
         if answer.status_code not in {400, 401}:
-            limits.sign_in_succeeded(address, "")
+            limits.sign_in_succeeded(address, "", limits.Door.TOKENS)
         return answer
 
     return token
@@ -142,11 +138,3 @@ def explained(token: str, agent: str = "") -> str:
 
 def _refused(error: str, description: str, status: int) -> HttpResponse:
     return JsonResponse({"error": error, "error_description": description}, status=status)
-
-
-def forget_expired() -> None:
-    """Delete what gives nothing any more, a batch of each kind; a step of the sweeper."""
-    known = AccessToken.objects.filter(agent_token=OuterRef("pk"))
-    expired = AgentToken.objects.filter(~Exists(known), is_temporary=True, expires_at__lt=Now())
-    for rows in (UsedAssertion.objects.filter(expires_at__lt=Now()), expired):
-        rows.model.objects.filter(pk__in=list(rows.values_list("pk", flat=True)[:BATCH])).delete()

@@ -7,6 +7,8 @@ import threading
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -20,6 +22,7 @@ from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 from approvals.configuration.oauth_settings import JWT_BEARER
 from approvals.oauth.issuer_tables import Issuer, IssuerRule
 from approvals.oauth.workloads import keys
+from ledger import limits
 
 NAME = "https://tokens.build.example"
 CLAIMS = {"repository": "acme/refunds", "ref": "refs/heads/main"}
@@ -46,7 +49,7 @@ class Key:
         return public
 
     def token(self, **changes: Any) -> str:
-        """A token of now for ten minutes; ``None`` leaves a claim out."""
+        """A token of now for ten minutes; ``None`` leaves a claim out, and times count from now."""
         now = int(time.time())
         claims = {
             "iss": NAME,
@@ -58,7 +61,11 @@ class Key:
             **CLAIMS,
             **changes,
         }
-        claims = {name: value for name, value in claims.items() if value is not None}
+        claims = {
+            name: now + int(value.total_seconds()) if isinstance(value, timedelta) else value
+            for name, value in claims.items()
+            if value is not None
+        }
         # Not jwt.encode, which refuses some of what an issuer might say.
         payload = json.dumps(claims).encode()
         return jwt.api_jws.encode(payload, self.private, self.algorithm, {"kid": self.kid})
@@ -67,6 +74,17 @@ class Key:
 def exchange(token: str, **fields: Any) -> Any:
     body = {"grant_type": JWT_BEARER, "assertion": token, **fields}
     return Browser().post("/oauth/token", body)
+
+
+def failures_left() -> Any:
+    """The bucket of this address at the token endpoint."""
+    ((bucket, _),) = limits.rates._sign_in_buckets("127.0.0.1", "", limits.Door.TOKENS)
+    return bucket
+
+
+def fail_often() -> None:
+    """As somebody who fails for minutes to get a token, from this address."""
+    failures_left().level = -100.0
 
 
 class KeyServer(ThreadingHTTPServer):
@@ -118,10 +136,9 @@ def _nothing_was_read() -> Iterator[None]:
     keys.forget()
 
 
-@pytest.fixture
-def key_server(settings: Any) -> Iterator[KeyServer]:
-    settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
-    server = KeyServer()
+@contextmanager
+def serving(server: KeyServer) -> Iterator[KeyServer]:
+    """The server, while it answers."""
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     yield server
@@ -129,6 +146,13 @@ def key_server(settings: Any) -> Iterator[KeyServer]:
     server.shutdown()
     server.server_close()
     thread.join()
+
+
+@pytest.fixture
+def key_server(settings: Any) -> Iterator[KeyServer]:
+    settings.WEBHOOK_NETWORKS = ["127.0.0.0/8"]
+    with serving(KeyServer()) as server:
+        yield server
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from django.test import Client as Browser
 
 from approvals import asgi
 from approvals.oauth.models import Client
-from ledger import limits
 from ledger.agents import caller_with
 from ledger.models import AgentToken
+from tests.oauth.workloads.conftest import fail_often, failures_left
 
 pytestmark = pytest.mark.django_db
 SECRET = "a-secret-that-nobody-guesses"
@@ -59,10 +59,21 @@ def test_a_client_that_is_switched_off_gets_nothing(client_of_helpdesk):
     assert ask().json()["error"] == "invalid_client"
 
 
+def test_an_agent_that_is_switched_off_ends_its_clients_tokens_and_gets_no_more(
+    client_of_helpdesk, helpdesk
+):
+    token = ask().json()["access_token"]
+
+    helpdesk.is_active = False
+    helpdesk.save()
+
+    assert caller_with(token) is None
+    assert ask().json()["error"] == "invalid_client"
+    assert AgentToken.objects.count() == 1
+
+
 def test_wrong_secrets_are_limited_and_then_the_right_one_is_not_looked_at(client_of_helpdesk):
-    limit = limits.default(limits.Limit.SIGN_INS, limits.Of.ADDRESS)
-    for _ in range(limit):
-        limits.attempt_sign_in("127.0.0.1", "")
+    fail_often()
 
     answer = ask()
 
@@ -72,13 +83,13 @@ def test_wrong_secrets_are_limited_and_then_the_right_one_is_not_looked_at(clien
 
 
 def test_a_wrong_secret_counts_and_a_right_one_does_not(client_of_helpdesk):
-    limit = limits.default(limits.Limit.SIGN_INS, limits.Of.ADDRESS)
-    for _ in range(limit - 1):
-        limits.attempt_sign_in("127.0.0.1", "")
+    bucket = failures_left()
+    before = bucket.level
 
-    statuses = [ask().status_code, ask("wrong").status_code, ask().status_code]
+    right = ask().status_code, bucket.level
+    wrong = ask("wrong").status_code, bucket.level < before
 
-    assert statuses == [200, 401, 429]
+    assert (right, wrong) == ((200, before), (401, True))
 
 
 def test_secrets_are_hashed_where_they_delay_no_page():
