@@ -32,6 +32,8 @@ def oauth_settings(issuer: str, *, registers_clients: bool) -> dict[str, Any]:
         "ALLOW_LOCALHOST_LOOPBACK": True,
         "CIMD_ENABLED": True,
         "CIMD_METADATA_FETCHER": "approvals.oauth.documents.DocumentFetcher",
+        "CIMD_REGISTRATION_PERMISSION_CLASSES": ("approvals.oauth.documents.MayRegister",),
+        "CIMD_MAX_CONCURRENT_FETCHES": 2,  # each may hold a thread of the pages for five seconds
         "DCR_ENABLED": registers_clients,
         "DCR_REGISTRATION_PERMISSION_CLASSES": ("approvals.oauth.documents.MayRegister",),
         "OAUTH2_RESPONSE_TYPES_SUPPORTED": ["code"],

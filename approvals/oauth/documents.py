@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from oauth2_provider import cimd
 from oauth2_provider.settings import oauth2_settings
 
+from approvals.oauth.models import Client
 from approvals.web.sign_in.authentication import address_of
 from ledger import limits
 from ledger.api.http import parse_json
@@ -44,12 +45,21 @@ class DocumentFetcher:
         return document, cimd._effective_max_age(answer.headers.get("Cache-Control"))
 
 
-class MayRegister:
-    """Lets strangers register clients: not many times in a row from one address."""
+def fetch_if_due(request: HttpRequest, client_id: str) -> None:
+    """Have the row of a client say what its document says, for the consent page alone."""
+    client = Client.objects.filter(client_id=client_id).first()
+    if client is None:
+        cimd.resolve_cimd_application(client_id, request)
+    else:
+        cimd.refresh_if_stale(client, request)
 
-    def has_permission(self, request: HttpRequest) -> bool:
+
+class MayRegister:
+    """Lets clients come by themselves: not many in a row from one address."""
+
+    def has_permission(self, request: HttpRequest, client_id: str = "") -> bool:
         try:
-            limits.attempt_sign_in(address_of(request), "")
+            limits.attempt_sign_in(address_of(request), "", limits.Door.CLIENTS)
         except LimitReached:
             return False
         return True

@@ -60,10 +60,11 @@ class Validator(OAuth2Validator):
     """The toolkit's rules, and ours: a token belongs to an agent, and to one connection."""
 
     def _load_application(self, client_id: str, request: Any) -> Client | None:
-        """Only who is signed in at the consent page has a client's document fetched."""
-        if getattr(request, "grant_type", None) and _is_unknown(client_id):
-            return None
-        client: Client | None = super()._load_application(client_id, request)
+        """As it is known: only the consent page has a client's document fetched."""
+        client = Client.objects.filter(client_id=client_id).select_related("agent").first()
+        if client is not None and not client.is_usable(request):
+            client = None
+        request.client = client
         return client
 
     def validate_scopes(
@@ -150,10 +151,6 @@ def _end_stolen(row: RefreshToken) -> None:
         via=Surface.SYSTEM,
         reason="A refresh token was used a second time.",
     )
-
-
-def _is_unknown(client_id: str) -> bool:
-    return not Client.objects.filter(client_id=client_id).exists()
 
 
 def _carries_on(request: Any, connection_id: int | None) -> bool:

@@ -16,7 +16,7 @@ from django.shortcuts import redirect, render
 from django.utils.translation import gettext as _
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST, require_safe
-from oauth2_provider.exceptions import OAuthToolkitError
+from oauth2_provider.exceptions import FatalClientError, OAuthToolkitError
 from oauth2_provider.forms import AllowForm
 from oauth2_provider.views import (
     AuthorizationView,
@@ -24,10 +24,12 @@ from oauth2_provider.views import (
     RevokeTokenView,
     TokenView,
 )
+from oauthlib.oauth2 import InvalidClientIdError
 
 from approvals.http.middleware import content_security_policy
 from approvals.oauth import connections
 from approvals.oauth.connections import Choice
+from approvals.oauth.documents import fetch_if_due
 from approvals.oauth.models import LOOPBACK, AccessToken, Client, Connection
 from approvals.oauth.tokens import InvalidTarget, resource_of
 from approvals.oauth.workloads.endpoint import with_workloads
@@ -54,11 +56,19 @@ class Consent(AuthorizationView):
     form_class = ConsentForm
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        fetch_if_due(request, request.GET.get("client_id", ""))
         try:
             resource_of(request.GET.getlist("resource"), of_person=True)
         except InvalidTarget:
             return self._refused(request)
         response: HttpResponse = super().get(request, *args, **kwargs)
+        return response
+
+    def form_valid(self, form: ConsentForm) -> HttpResponse:
+        try:
+            response: HttpResponse = super().form_valid(form)
+        except Client.DoesNotExist:  # forgotten since the page was opened, or never known
+            return self._told(FatalClientError(error=InvalidClientIdError()), None)
         return response
 
     def _refused(self, request: HttpRequest) -> HttpResponse:

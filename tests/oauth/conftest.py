@@ -20,22 +20,11 @@ SCOPES = "propose submit"
 
 
 class Program:
-    """A public client with PKCE, which was registered by operators."""
+    """A public client with PKCE."""
 
-    def __init__(self, browser: Browser, **columns: Any) -> None:
+    def __init__(self, browser: Browser, client_id: str = "code-helper") -> None:
         self.browser, self._stranger = browser, Browser()
-        row = {
-            "name": "Code Helper",
-            "client_id": "code-helper",
-            "redirect_uris": RETURN_TO,
-            "client_type": Client.CLIENT_PUBLIC,
-            "authorization_grant_type": Client.GRANT_AUTHORIZATION_CODE,
-            "client_secret": "",
-            **columns,
-        }
-        self.client = Client.objects.filter(client_id=row["client_id"]).first()
-        if self.client is None:
-            self.client = Client.objects.create(**row)
+        self.client_id = client_id
         self.verifier = secrets.token_urlsafe(48)
 
     def asked(self, **changes: Any) -> dict[str, Any]:
@@ -43,7 +32,7 @@ class Program:
         digest = hashlib.sha256(self.verifier.encode()).digest()
         asked = {
             "response_type": "code",
-            "client_id": self.client.client_id,
+            "client_id": self.client_id,
             "redirect_uri": RETURN_TO,
             "scope": SCOPES,
             "state": "as-it-was",
@@ -59,9 +48,7 @@ class Program:
 
     def answered(self, agent: str, *, allow: bool = True, **changes: Any) -> dict[str, str]:
         """What the program is told once the person has clicked."""
-        page = self.consent_page(**changes)
-        fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
-        answer = self.click(fields, agent, allow=allow)
+        answer = self.click(fields_of(self.consent_page(**changes)), agent, allow=allow)
         assert answer.status_code == 302, answer.content
         assert answer["Location"].startswith(RETURN_TO)
         return told(answer)
@@ -74,7 +61,7 @@ class Program:
         body = {
             "grant_type": "authorization_code",
             "code": code,
-            "client_id": self.client.client_id,
+            "client_id": self.client_id,
             "redirect_uri": RETURN_TO,
             "code_verifier": self.verifier,
             **changes,
@@ -92,10 +79,30 @@ class Program:
         body = {
             "grant_type": "refresh_token",
             "refresh_token": tokens["refresh_token"],
-            "client_id": self.client.client_id,
+            "client_id": self.client_id,
             **changes,
         }
         return self._stranger.post("/oauth/token", body)
+
+
+def fields_of(page: Any) -> dict[str, str]:
+    """What the consent page sends along when its person clicks."""
+    return dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', page.text))
+
+
+def registered(browser: Browser, client_id: str) -> Program:
+    """A program that operators registered."""
+    Client.objects.get_or_create(
+        client_id=client_id,
+        defaults={
+            "name": client_id.replace("-", " ").title(),
+            "redirect_uris": RETURN_TO,
+            "client_type": Client.CLIENT_PUBLIC,
+            "authorization_grant_type": Client.GRANT_AUTHORIZATION_CODE,
+            "client_secret": "",
+        },
+    )
+    return Program(browser, client_id)
 
 
 def told(answer: Any) -> dict[str, str]:
@@ -114,12 +121,17 @@ def own_agent(helpdesk, vera_user):
 
 
 @pytest.fixture
-def program(vera_user):
+def browser_of_vera(vera_user):
     browser = Browser()
     browser.force_login(vera_user)
-    return Program(browser)
+    return browser
 
 
 @pytest.fixture
-def other_program(program):
-    return Program(program.browser, client_id="other", name="Other")
+def program(browser_of_vera):
+    return registered(browser_of_vera, "code-helper")
+
+
+@pytest.fixture
+def other_program(browser_of_vera):
+    return registered(browser_of_vera, "other")

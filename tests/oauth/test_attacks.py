@@ -103,6 +103,7 @@ def test_a_refresh_token_that_is_used_again_later_ends_the_connection(program, o
 def test_two_processes_of_a_program_at_one_moment_get_one_token(program, own_agent):
     first = program.signed_in(own_agent)
     second = program.refresh(first).json()
+    RefreshToken.objects.exclude(revoked=None).update(revoked=Now())
 
     assert program.refresh(first).json()["error"] == "invalid_grant"
     assert caller_with(second["access_token"], "mcp") is not None
@@ -131,6 +132,14 @@ def test_nobody_connects_an_agent_that_somebody_else_keeps(
 
 def test_what_cannot_be_stored_is_refused(program, own_agent):
     assert program.exchange("a\x00b").json()["error"] == "invalid_request"
+    assert program.consent_page(client_id="a\x00b").status_code == 400
+
+
+def test_a_click_for_a_client_that_is_not_known_connects_nothing(program, own_agent):
+    answer = program.click({**program.asked(), "client_id": "nobody"}, own_agent)
+
+    assert answer.status_code == 400
+    assert not Connection.objects.exists()
 
 
 def test_another_page_cannot_click_for_the_person(program, own_agent):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client as Browser
 
-from approvals.oauth.models import Connection
+from approvals.oauth.models import Client, Connection
 from approvals.people import principal_of
 from ledger.agents import caller_with
 from ledger.models import Agent, AgentToken, Event, Transaction
+from tests.conftest import signed_in
 from tests.mcp.test_story import payment
 from tests.mcp.wire import call, say
 
@@ -79,7 +81,7 @@ def test_who_disconnects_a_program_ends_its_tokens_at_once(program, own_agent):
     assert Event.objects.filter(kind="agent_disconnected").count() == 1
 
 
-@pytest.mark.parametrize("whose", ["person", "agent", "client", "keeper"])
+@pytest.mark.parametrize("whose", ["person", "agent", "keeper"])
 def test_what_is_switched_off_ends_its_tokens_with_the_next_request(
     program, own_agent, vera_user, alice_user, whose
 ):
@@ -88,16 +90,28 @@ def test_what_is_switched_off_ends_its_tokens_with_the_next_request(
     if whose == "person":
         vera_user.is_active = False
         vera_user.save()
-    elif whose == "client":
-        program.client.is_active = False
-        program.client.save()
     else:
         changed = {"is_active": False} if whose == "agent" else {"kept_by": f"user:{alice_user.pk}"}
         Agent.objects.update(**changed)
 
-    if whose != "client":  # whoever switches it off ends its tokens, as the admin does
-        assert say(tokens["access_token"], "tools/list").status_code == 401
-    assert program.refresh(tokens).status_code in {400, 401}
+    assert say(tokens["access_token"], "tools/list").status_code == 401
+    assert program.refresh(tokens).json()["error"] == "invalid_grant"
+
+
+def test_a_program_that_is_switched_off_in_the_admin_ends_and_gets_no_more(
+    program, own_agent, alice_user
+):
+    User.objects.filter(pk=alice_user.pk).update(is_staff=True, is_superuser=True)
+    row, tokens = Client.objects.get(), program.signed_in(own_agent)
+    kept = {"name": row.name, "redirect_uris": row.redirect_uris, "agent": ""}
+
+    answer = signed_in(alice_user).post(f"/admin/oauth/client/{row.pk}/change/", kept)
+
+    assert answer.status_code == 302, answer.text[-3000:]
+    assert say(tokens["access_token"], "tools/list").status_code == 401
+    assert program.refresh(tokens).json()["error"] == "invalid_client"
+    assert program.consent_page().status_code == 400
+    assert Event.objects.filter(kind__in=["client_changed", "agent_disconnected"]).count() == 2
 
 
 def test_where_the_tenant_lets_people_a_new_agent_is_made_of_its_tools(program, acme, vera_user):
