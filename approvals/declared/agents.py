@@ -150,7 +150,7 @@ class TokenSpec(Spec):
 
     @classmethod
     def rows(cls, tenant: str) -> Any:
-        rows = AgentToken.objects.filter(agent__tenant=tenant, revoked_at=None)
+        rows = AgentToken.objects.filter(agent__tenant=tenant, revoked_at=None, is_temporary=False)
         rows = rows.filter(Q(expires_at=None) | Q(expires_at__gt=Now()))
         rows = rows.exclude(agent__slug__startswith=TRIES)
         return rows.select_related("agent").order_by("pk")

@@ -178,6 +178,23 @@ def test_the_page_of_a_new_token_that_is_loaded_again_issues_no_other_one(as_olg
     assert helpdesk.tokens.count() == 2
 
 
+def test_tokens_of_sign_ins_are_no_matter_of_the_page(as_olga, helpdesk):
+    helpdesk.tokens.all().delete()
+    page = as_olga.get(reverse("desk:agent", args=[helpdesk.pk]))
+    form = {"scopes": ["propose"], "newest": page.context["newest_token"]}
+    ends = timezone.now() + timedelta(minutes=15)
+    row, _ = AgentToken.issue(helpdesk, scopes=["propose"], is_temporary=True, expires_at=ends)
+
+    rotated = as_olga.post(reverse("desk:agent-token-rotate", args=[helpdesk.pk, row.pk]))
+    issued = as_olga.post(reverse("desk:agent-token", args=[helpdesk.pk]), form)
+
+    assert rotated.status_code == 404
+    assert issued.context["token"]
+    assert [each.is_temporary for each, _ in issued.context["tokens"]] == [False]
+    listed = as_olga.get(reverse("desk:agents")).context["agents"]
+    assert [each.tokens_there for each in listed] == [1]
+
+
 def test_a_revoked_token_is_refused_at_once(as_olga, as_helpdesk):
     assert as_helpdesk.get("/transactions").status_code == 200
 

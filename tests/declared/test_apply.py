@@ -115,3 +115,10 @@ def test_an_export_is_what_was_applied(apply):
     apply(ACME)
 
     assert exported() == ACME
+
+
+def test_tokens_of_sign_ins_are_no_settings(apply):
+    apply(ACME)
+    AgentToken.issue(Agent.objects.get(), scopes=["propose"], is_temporary=True)
+
+    assert exported() == ACME

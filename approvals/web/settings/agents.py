@@ -35,7 +35,8 @@ MOST_TOKENS = 100
 @require_safe
 def agents(request: HttpRequest) -> HttpResponse:
     tenants = kept_tenants(request)
-    usable = Q(tokens__revoked_at=None) & ~Q(tokens__expires_at__lt=timezone.now())
+    issued = Q(tokens__is_temporary=False, tokens__revoked_at=None)
+    usable = issued & ~Q(tokens__expires_at__lt=timezone.now())
     rows = Agent.objects.filter(tenant__in=tenants).select_related("tenant")
     counted = rows.annotate(
         tokens_there=Count("tokens", filter=usable), used_at=Max("tokens__last_used_at")
@@ -168,7 +169,7 @@ def issue_token(request: HttpRequest, agent_id: int) -> HttpResponse:
 def rotate_token(request: HttpRequest, agent_id: int, token_id: int) -> HttpResponse:
     """Issue a token with the same rights and lifetime in place of this one."""
     row, origin = _kept(request, agent_id), origin_of(request)
-    old = get_object_or_404(AgentToken, pk=token_id, agent=row)
+    old = get_object_or_404(_issued(row), pk=token_id)
     with atomic():
         if not enrolment.revoke(old, reason="Revoked: rotated.", **origin):
             messages.error(request, _("It was revoked already. Nothing was changed."))
@@ -186,8 +187,13 @@ def rotate_token(request: HttpRequest, agent_id: int, token_id: int) -> HttpResp
 
 def _newest_token(row: Agent) -> str:
     """Sent with the form, so that a page that is loaded again issues nothing."""
-    newest = row.tokens.aggregate(newest=Max("pk"))["newest"]
+    newest = _issued(row).aggregate(newest=Max("pk"))["newest"]
     return str(newest or 0)
+
+
+def _issued(row: Agent) -> QuerySet[AgentToken]:
+    """Those that operators gave out: of sign-ins there is a new one every few minutes."""
+    return row.tokens.filter(is_temporary=False)
 
 
 def _same_lifetime(old: AgentToken) -> Any:
@@ -198,7 +204,7 @@ def _same_lifetime(old: AgentToken) -> Any:
 @require_POST
 def revoke_token(request: HttpRequest, agent_id: int, token_id: int) -> HttpResponse:
     row = _kept(request, agent_id)
-    token = get_object_or_404(AgentToken, pk=token_id, agent=row)
+    token = get_object_or_404(_issued(row), pk=token_id)
     if enrolment.revoke(token, reason="Revoked.", **origin_of(request)):
         messages.success(request, _("Revoked: it stopped working, for good."))
     return redirect("desk:agent", row.pk)
@@ -239,7 +245,7 @@ def _page(
     token: str = "",
     secret: str = "",
 ) -> HttpResponse:
-    kept = row.tokens.order_by(F("revoked_at").desc(nulls_first=True), "-pk")[:MOST_TOKENS]
+    kept = _issued(row).order_by(F("revoked_at").desc(nulls_first=True), "-pk")[:MOST_TOKENS]
     context = {
         "agent": row,
         "form": form or _form(request, row),
