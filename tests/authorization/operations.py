@@ -89,6 +89,15 @@ SIGN_IN = {
     "code_challenge": "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM",
     "code_challenge_method": "S256",
 }
+# An issuer of tokens, and which agent they are.
+ISSUER = {
+    "tenant": "acme",
+    "issuer": "https://others.example",
+    "keys": '[{"kty": "EC"}]',
+    "algorithms": "ES256",
+    "longest_minutes": 60,
+    "rules": '[{"agent": "owner", "scopes": ["propose"], "claims": {"sub": "owner"}}]',
+}
 QUERIES = {
     "/oauth/authorize": f"?{urlencode(SIGN_IN)}",
     "/api/v1/terms": "?tool=pay&arguments=%7B%22reference%22:%22r%22,%22amount%22:%225%22%7D",
@@ -175,6 +184,7 @@ def _values(operation: str, scene: Scene) -> dict[str, Any]:
         "member_id": scene.member.pk,
         "key": key_of_file(FILE),
         "connection_id": scene.connection.pk,
+        "issuer_id": scene.issuer.pk,
         "client_id": "program",
         "call_id": "human-1" if "contact" in operation else "call-1",
         "sha256": hashlib.sha256(POLICY.encode()).hexdigest(),
@@ -346,6 +356,8 @@ def _form(operation: str, scene: Scene) -> dict[str, Any]:
         ("/standing/glass", {"agent": "agent:acme/owner", "lasts": 1, "times": 1, "why": "Down."}),
         ("/stop", {"scope": "0", "why": "It pays twice."}),
         ("/revise", {**GIVEN, "change": "The tone."}),
+        ("/connections/issuers/new", ISSUER),
+        ("/{issuer_id}", ISSUER),
         ("/oauth/authorize", {**SIGN_IN, "agent": f"agent:{owner.pk}", "allow": "true"}),
         ("/oauth/token", {"grant_type": "refresh_token", "client_id": "program"}),
         ("/oauth/revoke", {"token": "none", "client_id": "program"}),

@@ -23,6 +23,7 @@ from a2a.models import PushConfig, RemoteAgent, Skill
 from a2a.submissions import Submission
 from a2a.tasks import questions
 from approvals.models import Membership, Notice, Role, SavedView, SlackRoute, SlackWorkspace
+from approvals.oauth.issuer_tables import Issuer
 from approvals.oauth.models import Client as SignInClient, Connection
 from approvals.people import principal_of, second_operator
 from approvals.people.sign_in import passkeys_of
@@ -120,6 +121,7 @@ class Scene:
         self._brake()
         self._grant()
         self._connection()
+        self._issuer()
         self._rules()
         self._upstream()
         self._tools()
@@ -170,6 +172,12 @@ class Scene:
             client=program,
             scopes=["propose"],
             redirect_to=RETURN_TO,
+        )
+
+    def _issuer(self) -> None:
+        """Of tokens of nobody here."""
+        self.issuer = Issuer.objects.create(
+            tenant=self.acme, issuer="https://tokens.example", algorithms=["ES256"]
         )
 
     def _changes(self) -> None:
