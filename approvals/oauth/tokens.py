@@ -61,7 +61,8 @@ class Validator(OAuth2Validator):
 
     def _load_application(self, client_id: str, request: Any) -> Client | None:
         """As it is known: only the consent page has a client's document fetched."""
-        client = Client.objects.filter(client_id=client_id).select_related("agent").first()
+        known = Client.objects.filter(client_id=client_id).select_related("agent")
+        client: Client | None = known.first()
         if client is not None and not client.is_usable(request):
             client = None
         request.client = client

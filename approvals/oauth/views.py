@@ -55,34 +55,30 @@ class Consent(AuthorizationView):
     template_name = "oauth/consent.html"
     form_class = ConsentForm
 
-    def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        fetch_if_due(request, request.GET.get("client_id", ""))
+    def validate_authorization_request(self, request: HttpRequest) -> tuple[Any, dict[str, Any]]:
+        if request.user.is_authenticated:  # with prompt=none the toolkit asks for strangers too
+            fetch_if_due(request, request.GET.get("client_id", ""))
+        scopes, credentials = super().validate_authorization_request(request)
         try:
             resource_of(request.GET.getlist("resource"), of_person=True)
         except InvalidTarget:
-            return self._refused(request)
-        response: HttpResponse = super().get(request, *args, **kwargs)
+            refusal = InvalidTarget(state=credentials.get("state"))
+            raise OAuthToolkitError(refusal, redirect_uri=credentials["redirect_uri"]) from None
+        return scopes, credentials
+
+    def error_response(
+        self, error: OAuthToolkitError, application: Client | None, **_: Any
+    ) -> HttpResponse:
+        """Told to the program if it is one that may ask, whatever the scheme of its address."""
+        asking = Client.objects.filter(client_id=self.request.GET.get("client_id", ""))
+        response: HttpResponse = super().error_response(error, application or asking.first())
         return response
 
     def form_valid(self, form: ConsentForm) -> HttpResponse:
         try:
             response: HttpResponse = super().form_valid(form)
         except Client.DoesNotExist:  # forgotten since the page was opened, or never known
-            return self._told(FatalClientError(error=InvalidClientIdError()), None)
-        return response
-
-    def _refused(self, request: HttpRequest) -> HttpResponse:
-        """Told to the program, if it is one that may ask."""
-        try:
-            _, credentials = self.validate_authorization_request(request)
-        except OAuthToolkitError as error:
-            return self._told(error, None)
-        refusal = InvalidTarget(state=credentials.get("state"))
-        problem = OAuthToolkitError(error=refusal, redirect_uri=credentials["redirect_uri"])
-        return self._told(problem, Client.objects.get(client_id=credentials["client_id"]))
-
-    def _told(self, error: OAuthToolkitError, client: Client | None) -> HttpResponse:
-        response: HttpResponse = self.error_response(error, client)
+            return self.error_response(FatalClientError(InvalidClientIdError()), None)
         return response
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -161,13 +161,16 @@ def test_strangers_have_nothing_fetched(program, site):
 
     answers = [
         stranger.get("/oauth/authorize", asked),
+        stranger.get("/oauth/authorize", {**asked, "prompt": "login"}),
+        stranger.get("/oauth/authorize", {**asked, "prompt": "create"}),
+        stranger.get("/oauth/authorize", {**asked, "prompt": "none"}),
         stranger.post("/oauth/authorize", asked),
         stranger.post("/oauth/token", {**asked, "grant_type": "authorization_code", "code": "x"}),
         stranger.post("/oauth/token", {**asked, "grant_type": "refresh_token"}),
         stranger.post("/oauth/revoke", {**asked, "token": "x"}),
     ]
 
-    assert [answer.status_code for answer in answers] == [302, 302, 401, 400, 401]
+    assert [answer.status_code for answer in answers] == [302, 302, 400, 400, 302, 401, 400, 401]
     assert site.asked == 0
 
 

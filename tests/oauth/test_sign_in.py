@@ -144,6 +144,15 @@ def test_who_does_not_connect_is_sent_back_with_that_alone(program, own_agent):
     assert not Connection.objects.exists()
 
 
+def test_a_program_with_a_scheme_of_its_own_is_told_too_what_was_wrong(program, own_agent):
+    Client.objects.update(redirect_uris="cursor://auth/callback")
+
+    page = program.consent_page(scope="decide", redirect_uri="cursor://auth/callback")
+
+    assert page.status_code == 302
+    assert page["Location"].startswith("cursor://auth/callback?error=invalid_scope")
+
+
 def test_the_consent_page_says_who_asks_and_for_which_agent(program, own_agent):
     page = program.consent_page()
 
