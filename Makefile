@@ -112,6 +112,11 @@ bundle: ## Write dist/assent-compose-*.tar.gz and the chart in dist/assent, whic
 version:
 	@echo $(THIS_VERSION)
 
+types: $(VENV)/dev ## Renew the types of the client in TypeScript (needs npm)
+	cd examples/typescript && npm ci --no-audit --no-fund
+	ASSENT_SECRET_KEY=docs $(RUN) manage.py export_openapi_schema --api approvals.api.api \
+		| $(RUN) examples/typescript/openapi.py | npm run --silent --prefix examples/typescript types
+
 messages: $(VENV)/dev ## Gather the texts to translate into approvals/locale, and compile them (needs gettext)
 	ASSENT_SECRET_KEY=docs $(RUN) manage.py write_messages
 

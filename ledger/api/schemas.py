@@ -45,7 +45,7 @@ class ProposalIn(In):
     )
 
 
-class AnswerIn(In):
+class SayIn(In):
     text: str = Field(min_length=1, max_length=2000, description="People read it.")
 
 
@@ -197,12 +197,23 @@ class EvidenceOut(Schema):
     sha256: str = Field(description="Of the content, which agents are not given.")
 
 
-class ChangeOut(Schema):
+class _Changed(Schema):
     """One value that people or the tool changed since it was proposed."""
 
     path: str = Field(examples=["arguments.amount"])
-    before: JsonValue = Field(alias="from")
-    after: JsonValue = Field(alias="to")
+
+
+# With members that no class body can name; type checkers cannot follow.
+if TYPE_CHECKING:
+    ChangeOut = _Changed
+else:
+    ChangeOut = create_model(
+        "ChangeOut",
+        __base__=_Changed,
+        __doc__=_Changed.__doc__,
+        __module__=__name__,
+        **{"from": (JsonValue, ...), "to": (JsonValue, ...)},
+    )
 
 
 class SaidOut(Schema):

@@ -30,7 +30,6 @@ from ledger.api.rendering import (
 )
 from ledger.api.schemas import (
     AdviceIn,
-    AnswerIn,
     ApproveIn,
     CancelByKeyIn,
     CanceledKey,
@@ -41,6 +40,7 @@ from ledger.api.schemas import (
     Prepared,
     ProposalIn,
     RejectIn,
+    SayIn,
     TransactionOut,
     TransactionPage,
 )
@@ -225,7 +225,7 @@ def cancel(request: HttpRequest, transaction_id: UUID, body: CancelIn) -> HttpRe
 @router.post(
     "/{uuid:transaction_id}/answer", operation_id="answerAboutTransaction", response=DECIDED
 )
-def answer(request: HttpRequest, transaction_id: UUID, body: AnswerIn) -> HttpResponse:
+def answer(request: HttpRequest, transaction_id: UUID, body: SayIn) -> HttpResponse:
     """Answer the question that somebody who decides has asked about it."""
     caller = caller_of(request, Scope.PROPOSE)
     visible(caller, transaction_id)

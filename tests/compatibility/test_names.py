@@ -9,6 +9,8 @@ import pytest
 from tests.compatibility.names import Names, offered, read, written
 
 RELEASES = sorted(Path(__file__).parent.glob("names-*.txt"))
+# Said by a document and never sent: each change has always had `from` and `to`.
+NEVER_SENT = {"members ChangeOut": {"before", "after"}}
 
 
 @pytest.fixture(scope="module")
@@ -21,6 +23,8 @@ def test_every_name_that_a_release_had_is_there_and_no_request_needs_more(releas
     promised = read(release)
 
     assert sum(map(len, promised.values())) > 1000
+    for group, names in NEVER_SENT.items():
+        promised[group] -= names
     assert broken(promised, now) == {}
 
 

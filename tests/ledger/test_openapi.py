@@ -7,16 +7,20 @@ back that the document does not have.
 from __future__ import annotations
 
 import re
+from typing import get_args
 
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, settings
 from jsonschema_rs import Draft202012Validator
 from openapi_spec_validator import validate
+from pydantic import BaseModel
 
 from approvals.api import api
 from approvals.wsgi import application
 from ledger.models import AgentToken, Scope
+from ledger.transactions import coordinator
+from tests.conftest import propose
 
 METHODS = {"get", "post", "put", "patch", "delete"}
 NOTEWORTHY = {
@@ -130,6 +134,60 @@ def test_links_are_named(document):
     task = document["components"]["schemas"]["TaskOut"]["properties"]["links"]
 
     assert task == {"$ref": "#/components/schemas/TaskLinks"}
+
+
+def test_each_name_of_the_document_belongs_to_one_shape():
+    """Two classes of one name would describe one of them as the other."""
+    classes: dict[str, set[type]] = {}
+    for operation in operations_of(api):
+        for model in (*operation.models, *filter(None, operation.response_models.values())):
+            for name, found in shapes_in(model):
+                classes.setdefault(name, set()).add(found)
+
+    assert {name: found for name, found in classes.items() if len(found) > 1} == {}
+    assert {"AnswerIn", "SayIn", "ChangeOut"} <= set(classes)
+
+
+def operations_of(api):
+    for _, router in api._routers:
+        for view in router.path_operations.values():
+            yield from view.operations
+
+
+def shapes_in(kind):
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        if kind.__module__.startswith(("ledger.", "a2a.")):
+            yield kind.__name__, kind
+        for field in kind.model_fields.values():
+            yield from shapes_in(field.annotation)
+    for part in get_args(kind):
+        yield from shapes_in(part)
+
+
+@pytest.mark.django_db
+def test_a_change_and_an_answer_are_as_the_document_says(document, as_helpdesk, helpdesk, alice):
+    row = propose("refund", order="o1", amount="482.00")
+    coordinator.revise(row.pk, {"amount": "48.20"}, digest=row.intent_digest, by=alice, via="web")
+    coordinator.ask(row.pk, by=alice, via="web", text="Which lamp?")
+    answer = {"text": "The one of March."}
+    said = document["paths"]["/api/v1/transactions/{transaction_id}/answer"]["post"]
+    body = said["requestBody"]["content"]["application/json"]["schema"]
+
+    answered = as_helpdesk.post(f"/transactions/{row.pk}/answer", answer)
+
+    assert answered.status_code == 200
+    assert {"path": "arguments.amount", "from": "482.00", "to": "48.20"} in answered.json()[
+        "changed"
+    ]
+    assert Draft202012Validator({**body, "components": document["components"]}).is_valid(answer)
+    for name, sent in [
+        ("TransactionOut", answered.json()),
+        *(("ChangeOut", each) for each in answered.json()["changed"]),
+    ]:
+        schema = {"$ref": f"#/components/schemas/{name}", "components": document["components"]}
+        assert [error.message for error in Draft202012Validator(schema).iter_errors(sent)] == []
+        described = document["components"]["schemas"][name]
+        assert set(sent) <= set(described["properties"])
 
 
 def carried(response, document, path, method):
