@@ -59,16 +59,15 @@ class BadSignature(AssentError):
 class Refused(AssentError):
     """Assent refused a request; nothing was proposed. ``code`` is stable, ``hint`` helps."""
 
-    def __init__(self, answer: httpx.Response) -> None:
-        try:
-            problem = answer.json()
-        except ValueError:
-            problem = {}
-        self.status, self.code = answer.status_code, str(problem.get("code", ""))
-        self.hint = str(problem.get("hint", ""))
-        self.errors = problem.get("errors", [])
-        detail = problem.get("detail") or problem.get("title") or f"HTTP {answer.status_code}"
+    def __init__(self, status: int, problem: Any) -> None:
+        self.status, self.problem = status, problem if isinstance(problem, dict) else {}
+        self.code, self.hint = (str(self.problem.get(name, "")) for name in ("code", "hint"))
+        self.errors = self.problem.get("errors", [])
+        detail = self.problem.get("detail") or self.problem.get("title") or f"HTTP {status}"
         super().__init__(f"{detail} {self.hint}".strip())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.status, self.problem)
 
     def for_model(self) -> dict[str, Any]:
         """The same members as those of ``Outcome.for_model``, as far as there is a transaction."""
@@ -180,6 +179,8 @@ def verify_webhook(
     if not at.isdecimal() or abs(time.time() - int(at)) > tolerance_s:
         raise BadSignature("Its timestamp is missing, or too far from this machine's clock.")
     key = base64.b64decode(secret.removeprefix("whsec_"))
+    if not key:
+        raise ValueError("The webhook's secret is empty, or not one of Assent's.")
     signed = hmac.new(key, f"{message_id}.{at}.".encode() + body, hashlib.sha256).digest()
     expected = b"v1," + base64.b64encode(signed)
     given = found.get("webhook-signature", "").encode().split()
@@ -218,9 +219,12 @@ def _answer(request: _Request, patience_s: float = PATIENCE_S) -> _Flow[httpx.Re
         except httpx.TransportError as error:
             failure = Unreachable(f"Assent does not answer ({type(error).__name__}: {error}).")
         else:
-            if answer.is_success or answer.status_code == 304:
+            said = _read(answer)
+            if answer.status_code == 304 or (answer.is_success and said is not None):
                 return answer
-            failure = Refused(answer)
+            if answer.is_success:
+                raise Unreachable("Something else than Assent answers at this address.")
+            failure = Refused(answer.status_code, said)
             if answer.status_code not in BUSY and failure.code != "request_in_progress":
                 raise failure
             pause = max(pause, _seconds(answer))
@@ -228,6 +232,13 @@ def _answer(request: _Request, patience_s: float = PATIENCE_S) -> _Flow[httpx.Re
             raise failure
         yield pause
         pause = min(2 * pause, LONGEST_PAUSE_S)
+
+
+def _read(answer: httpx.Response) -> Any:
+    try:
+        return answer.json()
+    except ValueError:
+        return None
 
 
 def _seconds(answer: httpx.Response) -> float:
@@ -262,8 +273,12 @@ def _prepare(tool: str, arguments: Mapping[str, Any], key: str, more: More) -> _
     )
 
 
+def _path_of(transaction_id: str, verb: str = "") -> str:
+    return f"{TRANSACTIONS}/{quote(str(transaction_id), safe='')}{verb}"
+
+
 def _get(transaction_id: str, on_question: OnQuestion | None) -> _Flow[Outcome]:
-    answer = yield from _answer(_Request("GET", f"{TRANSACTIONS}/{transaction_id}"))
+    answer = yield from _answer(_Request("GET", _path_of(transaction_id)))
     answer = yield from _answered(answer, on_question)
     return _outcome(answer.json())
 
@@ -279,11 +294,11 @@ def _answered(answer: httpx.Response, on_question: OnQuestion | None) -> _Flow[h
     except Refused as refusal:
         if refusal.status != 409:  # it was decided meanwhile, or answered
             raise
-    return (yield from _answer(_Request("GET", f"{TRANSACTIONS}/{now['transaction_id']}")))
+    return (yield from _answer(_Request("GET", _path_of(now["transaction_id"]))))
 
 
 def _say(transaction_id: str, text: str) -> _Request:
-    return _Request("POST", f"{TRANSACTIONS}/{transaction_id}/answer", {"text": text})
+    return _Request("POST", _path_of(transaction_id, "/answer"), {"text": text})
 
 
 def _answer_question(transaction_id: str, text: str) -> _Flow[Outcome]:
@@ -295,7 +310,7 @@ def _wait(
     transaction_id: str, timeout: float | None, on_question: OnQuestion | None
 ) -> _Flow[Outcome]:
     give_up_at = float("inf") if timeout is None else time.monotonic() + timeout
-    request = _Request("GET", f"{TRANSACTIONS}/{transaction_id}")
+    request = _Request("GET", _path_of(transaction_id))
     answer = yield from _answer(request, max(PATIENCE_S, give_up_at - time.monotonic()))
     answer = yield from _answered(answer, on_question)
     now, etag = answer.json(), answer.headers.get("ETag", "")
@@ -340,8 +355,8 @@ def _outcome(row: dict[str, Any]) -> Outcome:
 
 
 def _cancel(transaction_id: str, reason: str) -> _Flow[Outcome]:
-    path = f"{TRANSACTIONS}/{transaction_id}/cancel"
-    answer = yield from _answer(_Request("POST", path, {"reason": reason}))
+    said = _Request("POST", _path_of(transaction_id, "/cancel"), {"reason": reason})
+    answer = yield from _answer(said)
     return _outcome(answer.json())
 
 
@@ -355,7 +370,7 @@ def _ask(text: str, options: Sequence[str], key: str, ttl_s: float) -> _Flow[str
     task = (yield from _answer(request)).json()
     while task["state"] not in TASK_ENDED:
         yield float(task["retry_after_s"] or FIRST_PAUSE_S)
-        path = f"/api/v1/tasks/{task['task_id']}"
+        path = f"/api/v1/tasks/{quote(task['task_id'], safe='')}"
         task = (yield from _answer(_Request("GET", path), LONGEST_PAUSE_S + PATIENCE_S)).json()
     if task["state"] != "completed":
         raise NotAnswered((task["reason"] or {}).get("detail") or f"It was {task['state']}.")
@@ -381,8 +396,11 @@ def _next(flow: _Flow[T], said: httpx.Response | Exception | None) -> _Request |
 
 def _options(url: str, token: str) -> dict[str, Any]:
     token = token or os.environ["ASSENT_TOKEN"]
+    url = url or os.environ.get("ASSENT_URL", "http://localhost:8000")
+    if httpx.URL(url).scheme not in {"http", "https"}:
+        raise ValueError(f"{url!r} is no address: it begins with neither http:// nor https://.")
     return {
-        "base_url": url or os.environ.get("ASSENT_URL", "http://localhost:8000"),
+        "base_url": url,
         "headers": {"Authorization": f"Bearer {token}", "User-Agent": "assent-client"},
         "timeout": httpx.Timeout(LONG_POLL_S + 15, connect=5),
     }

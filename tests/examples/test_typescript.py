@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import shutil
+import subprocess
 from pathlib import Path
 
+import pytest
 from django.conf import settings
 
 from approvals.api import api
@@ -19,3 +23,19 @@ def test_the_types_are_those_of_the_document_that_is_served():
     digest = hashlib.sha256(part_of(document).encode()).hexdigest()
 
     assert digest in (CLIENT / "src" / "api.ts").read_text()[:300], "renew them: make types"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)  # npm installs the compiler
+@pytest.mark.skipif(
+    not shutil.which("npm") and not os.environ.get("CI"),
+    reason="needs Node.js (Debian: apt-get install nodejs npm)",
+)
+def test_it_does_what_the_cases_of_all_clients_say():
+    for command in ("ci --no-audit --no-fund", "run build", "test"):
+        done = subprocess.run(
+            ["npm", *command.split()], cwd=CLIENT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+
+    assert int(done.stdout.partition("# pass ")[2].split()[0]) > 70

@@ -63,7 +63,8 @@ export class Assent {
     const { process } = globalThis as { process?: { env?: Record<string, string | undefined> } };
     this.#url = (url || process?.env?.ASSENT_URL || "http://localhost:8000").replace(/\/+$/, "");
     this.#token = token || process?.env?.ASSENT_TOKEN || "";
-    new URL(this.#url); // throws, where it is none
+    if (!/^https?:\/\//.test(this.#url))
+      throw new TypeError(`${this.#url} is no address: it begins with neither http:// nor https://.`);
     if (!this.#token) throw new TypeError("Assent needs a token: the option, or ASSENT_TOKEN.");
     this.#onQuestion = onQuestion;
     this.#fetch = fetch ?? ((...said) => globalThis.fetch(...said));
