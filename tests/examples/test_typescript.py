@@ -7,15 +7,12 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
-from django.conf import settings
 
 from approvals.api import api
 from examples.typescript.openapi import part_of
-
-CLIENT = Path(settings.BASE_DIR) / "examples" / "typescript"
+from tests.peers import CLIENT, typescript_client
 
 
 def test_the_types_are_those_of_the_document_that_is_served():
@@ -32,10 +29,9 @@ def test_the_types_are_those_of_the_document_that_is_served():
     reason="needs Node.js (Debian: apt-get install nodejs npm)",
 )
 def test_it_does_what_the_cases_of_all_clients_say():
-    for command in ("ci --no-audit --no-fund", "run build", "test"):
-        done = subprocess.run(
-            ["npm", *command.split()], cwd=CLIENT, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
+    done = subprocess.run(
+        ["npm", "test"], cwd=typescript_client(), capture_output=True, text=True, check=False
+    )
 
+    assert done.returncode == 0, done.stdout[-5000:]
     assert int(done.stdout.partition("# pass ")[2].split()[0]) > 70

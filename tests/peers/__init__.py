@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 PEERS = Path(__file__).parent
+CLIENT = PEERS.parent.parent / "examples" / "typescript"
 ENVIRONMENTS = PEERS.parent.parent / ".assent" / "peers"
 
 
@@ -32,6 +33,16 @@ def installed(name: str, package: str) -> Path:
             npm = shutil.which("npm") or "npm"
             subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, check=True)
     return folder
+
+
+def typescript_client() -> Path:
+    """The folder of our client in TypeScript, built from what stands there now."""
+    with (CLIENT / "tsconfig.json").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        npm = shutil.which("npm") or "npm"
+        for command in ("ci --no-audit --no-fund", "run build"):
+            subprocess.run([npm, *command.split()], cwd=CLIENT, check=True)
+    return CLIENT
 
 
 def python_client(name: str) -> list[str]:
