@@ -90,6 +90,12 @@ wheel: $(VENV)/dev ## Build dist/assent-*.whl, of what is committed
 	cd build && ASSENT_SECRET_KEY=build ../$(RUN) manage.py collectstatic --noinput -v 0
 	$(RUN) -m pip wheel -q --no-deps --wheel-dir dist ./build && rm -rf build
 
+clients: $(VENV)/dev ## Build dist/assent_client-*.whl and dist/assent-client-*.tgz, of what is committed (needs npm)
+	@rm -rf build && mkdir -p build $(DIST) && git archive HEAD examples approvals/__init__.py | tar x -C build
+	$(RUN) -m pip wheel -q --no-deps --wheel-dir $(DIST) build/examples/frameworks
+	cd build/examples/typescript && npm pkg set version=$(THIS_VERSION) && npm ci --no-audit --no-fund && npm pack
+	mv build/examples/typescript/assent-client-*.tgz $(DIST) && rm -rf build
+
 image: wheel ## Build the container image of that wheel, with docker, podman or buildah
 	$(BUILDER) build --build-arg VERSION=$(THIS_VERSION) --build-arg REVISION=$$(git rev-parse HEAD) \
 		$(BUILD_OPTIONS) -t $(IMAGE) .

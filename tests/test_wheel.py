@@ -81,3 +81,18 @@ def test_it_works_beside_the_a2a_sdk(wheel, tmp_path, is_first):
     assert "no issues" in checked
     of_sdk = said(programs / "python", "-c", "import a2a, a2a.types; print(a2a.__path__)")
     assert "house" not in of_sdk
+
+
+def test_the_client_in_python_is_a_package_of_the_very_file(tmp_path):
+    source = ROOT / "examples" / "frameworks"
+    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", tmp_path]
+    subprocess.run([*build, source], check=True)
+    [built] = tmp_path.glob(f"assent_client-{__version__}-*.whl")
+    python = installed(tmp_path / "environment", built) / "python"
+
+    program = "import assent_client; from assent_client import Assent; print(assent_client.__file__)"
+    file = Path(said(python, "-c", program).strip())
+
+    assert tmp_path / "environment" in file.parents
+    assert file.read_bytes() == (source / "assent_client.py").read_bytes()
+    said(python, "-c", "from assent_development import DevelopmentDesk; DevelopmentDesk({})")

@@ -156,12 +156,16 @@ def _outcome(kind: str, words: str, **more: Any) -> dict[str, Any]:
 
 def _row(key: str, tool: str, url: str) -> dict[str, Any]:
     address = f"{url}/api/v1/transactions/{key}"
-    links = {"wait": f"{address}?wait=30", "desk": f"{url}/transactions/{key}/"}
-    empty = {"question": None, "change_request": None, "result": None, "changed": []}
-    empty |= {"decisions": [], **dict.fromkeys(("ending_reason", "receipt", "receipt_url"), "")}
-    shown = {"transaction_id": key, "action_summary": f"{SAYS} {tool}", "warnings": [SAYS]}
-    shown |= {"links": links, "expires_at": "2100-01-01T00:00:00Z"}
-    return {**shown, **empty, **_outcome("pending", "It waits for sign-off.")}
+    return {
+        "transaction_id": key,
+        "action_summary": f"{SAYS} {tool}",
+        "warnings": [SAYS],
+        "expires_at": "2100-01-01T00:00:00Z",
+        "links": {"wait": f"{address}?wait=30", "desk": f"{url}/transactions/{key}/"},
+        **dict.fromkeys(("question", "change_request", "result")),
+        **{"ending_reason": "", "receipt": "", "receipt_url": "", "decisions": [], "changed": []},
+        **_outcome("pending", "It waits for sign-off."),
+    }
 
 
 def _listed(name: str, tool: DevelopmentTool) -> dict[str, Any]:
