@@ -90,7 +90,7 @@ def test_the_client_in_python_is_a_package_of_the_very_file(tmp_path):
     [built] = tmp_path.glob(f"assent_client-{__version__}-*.whl")
     python = installed(tmp_path / "environment", built) / "python"
 
-    program = "import assent_client; from assent_client import Assent; print(assent_client.__file__)"
+    program = "import assent_client as one; print(one.Assent and one.__file__)"
     file = Path(said(python, "-c", program).strip())
 
     assert tmp_path / "environment" in file.parents

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -14,6 +15,7 @@ from ledger.models import Transaction
 from tests.frameworks.conftest import Program, said_by
 from tests.frameworks.model import ANSWER
 from tests.peers import installed, typescript_client
+from tests.processes import ROOT
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -76,4 +78,18 @@ def test_a_run_that_was_killed_and_begun_again_proposes_nothing_twice(run, perso
 
     assert json.loads(said_by(process))["transaction_id"] == str(proposed.pk)
     assert Transaction.objects.get() == proposed
+    assert product.effects()["total"] == 1
+
+
+def test_the_program_of_the_page_runs_as_it_stands(folder, environment, person, product):
+    page = (ROOT / "docs" / "frameworks.md").read_text()
+    (code,) = re.findall(r"^cat > refund.mjs <<'END'\n(.*?)^END$", page, re.S | re.M)
+    file = folder / "refund.mjs"
+    file.write_text(code)
+    program = Program(Path(shutil.which("node") or "node"), file, environment)
+
+    process = program.start()
+    person.approves()
+    said_by(process)
+
     assert product.effects()["total"] == 1
