@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,14 +59,16 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
         self.processes.append(process)
         return process
 
     def kill(self) -> None:
-        """As a power cut would."""
+        """As a power cut would: what it started itself dies too."""
         for process in self.processes:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             if process.stderr and not process.stderr.closed:
                 sys.stderr.write(process.communicate(timeout=10)[1])  # shown if the test fails
         self.processes = []

@@ -1,7 +1,7 @@
-"""A model that follows a script, behind the interface of a maker of models, on loopback.
+"""A model that follows a script, behind the interfaces of two makers of models, on loopback.
 
 It calls ``refund_customer`` once, waits and answers as it is told to, and then says, word for word,
-what it was told in the end. What that interface does not have is answered 404.
+what it was told in the end. What these interfaces do not have is answered 404.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -28,13 +28,58 @@ def next_step(tools: list[str], results: list[str]) -> Step:
 
     if not results:
         return named("refund_customer"), REFUND
-    told = json.loads(results[-1])
+    try:  # Agent Framework puts "Error: Function failed. Exception: " before it
+        told = json.loads(results[-1].removeprefix("Error: Function failed. Exception: "))
+    except ValueError:
+        return results[-1]
     if told["status"] != "pending":
         return json.dumps(told)
     this = {"transaction_id": told["transaction_id"]}
     if told.get("question"):
         return named("assent_answer"), this | {"text": ANSWER}
     return named("assent_wait"), this
+
+
+# --- the dialects: what is asked, and how it is answered ------------------------------------------
+
+
+def chat_completions(asked: dict[str, Any]) -> Any:
+    tools = [one["function"]["name"] for one in asked["tools"]]
+    results = [one["content"] for one in asked["messages"] if one["role"] == "tool"]
+    step = next_step(tools, results)
+    message: dict[str, Any] = {"role": "assistant", "content": step}
+    if not isinstance(step, str):
+        function = {"name": step[0], "arguments": json.dumps(step[1])}
+        call = {"id": f"call_{next(_numbers)}", "type": "function", "function": function}
+        message |= {"content": None, "tool_calls": [call]}
+    ended = "stop" if isinstance(step, str) else "tool_calls"
+    choice = {"index": 0, "message": message, "finish_reason": ended}
+    usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+    return {"id": "c", "object": "chat.completion", "created": 1, "usage": usage} | {
+        "model": asked["model"],
+        "choices": [choice],
+    }
+
+
+def responses(asked: dict[str, Any]) -> Any:
+    tools = [one["name"] for one in asked["tools"] if one["type"] == "function"]
+    results = [text_of(one["output"]) for one in asked["input"] if "output" in one]
+    step = next_step(tools, results)
+    number = next(_numbers)
+    item: dict[str, Any] = {"id": f"item_{number}", "status": "completed"}
+    if isinstance(step, str):
+        said = {"type": "output_text", "text": step, "annotations": []}
+        item |= {"type": "message", "role": "assistant", "content": [said]}
+    else:
+        call = {"call_id": f"call_{number}", "name": step[0], "arguments": json.dumps(step[1])}
+        item |= {"type": "function_call", **call}
+    return {"id": f"resp_{number}", "object": "response", "created_at": 1, "output": [item]} | {
+        "model": asked["model"],
+        "status": "completed",
+        "parallel_tool_calls": True,
+        "tool_choice": "auto",
+        "tools": [],
+    }
 
 
 def messages(asked: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -80,6 +125,11 @@ def text_of(content: Any) -> str:
 
 
 class _Interface(BaseHTTPRequestHandler):
+    dialects: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "/v1/chat/completions": chat_completions,
+        "/v1/responses": responses,
+    }
+
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         path = self.path.partition("?")[0]
@@ -92,6 +142,9 @@ class _Interface(BaseHTTPRequestHandler):
                 for kind, event in messages(asked)
             ]
             self._say(200, "text/event-stream", "".join(lines).encode())
+        elif path in self.dialects and not asked.get("stream"):
+            answer = self.dialects[path](asked)
+            self._say(200, "application/json", json.dumps(answer).encode())
         else:
             self._say(404, "application/json", b'{"error": {"message": "no such address"}}')
 
