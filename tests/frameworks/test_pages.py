@@ -1,7 +1,4 @@
-"""The programs of docs/frameworks.md that wait in a call, as they stand there.
-
-CrewAI's packages are a gigabyte: ``-k "not crewai"`` leaves them out.
-"""
+"""The programs of docs/frameworks.md that wait in a call, as they stand there."""
 
 from __future__ import annotations
 
@@ -25,7 +22,15 @@ PROGRAMS = {
 }
 
 
-@pytest.fixture(params=PROGRAMS)
+OF_GIGABYTES = {"crewai"}
+
+
+@pytest.fixture(
+    params=[
+        pytest.param(name, marks=[pytest.mark.large] if name in OF_GIGABYTES else [])
+        for name in PROGRAMS
+    ]
+)
 def agent(request, program):
     found = program("frameworks.md", PROGRAMS[request.param], request.param)
     with a_model() as address:
