@@ -257,7 +257,10 @@ SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _HTTPS and flag("ASSENT_H
 BEHIND_PROXY = flag("ASSENT_BEHIND_PROXY")
 if BEHIND_PROXY:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]  # subdomains are for the company to say
+SILENCED_SYSTEM_CHECKS = [
+    *("security.W005", "security.W021"),  # subdomains are for the company to say
+    "oauth2_provider.E003",  # http leads to programs on this computer alone: see ``Client.clean``
+]
 SECURE_REFERRER_POLICY = "same-origin"
 DEFAULT_EXCEPTION_REPORTER_FILTER = "approvals.http.error_reports.WithoutSecrets"
 X_FRAME_OPTIONS = "DENY"
