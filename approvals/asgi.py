@@ -1,4 +1,4 @@
-"""Project wiring: what stays open (WebSocket, long-polls); it can serve everything else too."""
+"""All that one web process serves: pages, REST, A2A, WebSockets and long-polls."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import django
 from django.apps import apps
 from django.conf import settings
+from django.urls import reverse
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "approvals.settings")
 _is_its_own_process = not settings.configured
@@ -38,6 +39,7 @@ if _is_its_own_process:
     doorbell.ring_in_background()
     liveness.show("web")
     start_checks.check_database()
+    reverse("desk:inbox")  # loads the pages now, so that the first to ask does not wait for that
 
 # ASGI applications of optional apps: modules with ``is_ours`` and ``application``.
 mounts = [import_module(app.asgi) for app in apps.get_app_configs() if hasattr(app, "asgi")]
