@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 @pytest.fixture
 def product(acme: Any) -> Iterator[Product]:
     """Two processes: agents post to ``web``, streams are open at ``live``."""
-    with running("web", "sweeper") as product:
+    with running("web", "live", "sweeper") as product:
         yield product
 
 
@@ -165,9 +165,9 @@ def test_a_stream_outlives_a_restart_by_subscribing_again(product, token, archiv
 
     assert asyncio.run(first_state()) == "SUBMITTED"
     archivist.claim()
-    product.kill("web")
+    product.kill("live")
     archivist.say("progress", stage="while nobody watches", percent=50)
-    product.start("web")
+    product.start("live")
 
     seen = asyncio.run(asyncio.wait_for(rest_of_it(archivist.work["task_id"]), 40))
 
