@@ -88,7 +88,8 @@ def _visible_tasks_sql() -> str:
     return f"""
         SELECT task.id, task.updated_at, task.tenant
         FROM unnest(%s::text[], %s::uuid[]) WITH ORDINALITY AS request (token_hash, task_id, place)
-        LEFT JOIN ({usable_tokens_sql()}) AS caller ON caller.token_hash = request.token_hash
+        LEFT JOIN ({usable_tokens_sql()}) AS caller
+            ON caller.token_hash = request.token_hash AND caller.resource = ''
         LEFT JOIN LATERAL ({task_sql}) AS task ON true
         ORDER BY request.place
     """

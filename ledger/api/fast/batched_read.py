@@ -110,7 +110,8 @@ def _visible_sql() -> str:
         SELECT request.place, caller.tenant, caller.slug, seen.*
         FROM unnest(%s::text[], %s::uuid[])
             WITH ORDINALITY AS request (token_hash, transaction_id, place)
-        JOIN ({usable_tokens_sql()}) AS caller ON caller.token_hash = request.token_hash
+        JOIN ({usable_tokens_sql()}) AS caller
+            ON caller.token_hash = request.token_hash AND caller.resource = ''
         JOIN LATERAL ({sql}) AS seen ON true
     """)
 
