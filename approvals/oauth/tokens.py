@@ -119,6 +119,8 @@ class Validator(OAuth2Validator):
     ) -> AccessToken:
         connection: Connection | None = getattr(request, "connection", None)
         with atomic():
+            if connection is None:
+                _hold(request.client)
             row: AccessToken = super()._create_access_token(
                 expires, request, token, source_refresh_token
             )
@@ -142,6 +144,12 @@ class Validator(OAuth2Validator):
         row.connection = request.connection
         row.save(update_fields=["connection"])
         return row
+
+
+def _hold(client: Client) -> None:
+    """Until the token is stored, whoever switches the client off waits, and then ends it too."""
+    if not Client.objects.select_for_update(no_key=True).filter(pk=client.pk, is_active=True):
+        raise errors.InvalidClientError
 
 
 def _end_stolen(row: RefreshToken) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from django import forms
 from django.contrib import messages
@@ -32,7 +32,7 @@ from approvals.oauth.connections import Choice
 from approvals.oauth.documents import fetch_if_due
 from approvals.oauth.models import LOOPBACK, AccessToken, Client, Connection
 from approvals.oauth.tokens import InvalidTarget, resource_of
-from approvals.oauth.workloads.endpoint import with_workloads
+from approvals.oauth.workloads.endpoint import limited, with_workloads
 from approvals.people import principal_of
 from approvals.web.settings.agent_forms import scope_in_words
 from approvals.web.sign_in.authentication import person_of
@@ -73,6 +73,21 @@ class Consent(AuthorizationView):
         asking = Client.objects.filter(client_id=self.request.GET.get("client_id", ""))
         response: HttpResponse = super().error_response(error, application or asking.first())
         return response
+
+    def redirect(self, redirect_to: str, application: Client | None) -> HttpResponse:
+        """Nobody is sent on unasked, but to a program of this computer or of our operators.
+
+        Or any link to this desk could lead to a page that looks like it.
+        """
+        by_operators = Client.RegistrationSource.MANUAL
+        is_ours = application is not None and application.registration_source == by_operators
+        target = urlsplit(redirect_to)
+        if self.request.method == "POST" or is_ours or target.hostname in LOOPBACK:
+            response: HttpResponse = super().redirect(redirect_to, application)
+            return response
+        told = dict(parse_qsl(target.query))
+        error = {"error": told["error"], "description": told.get("error_description", "")}
+        return self.render_to_response({"error": error}, status=HTTPStatus.BAD_REQUEST)
 
     def form_valid(self, form: ConsentForm) -> HttpResponse:
         try:
@@ -149,6 +164,7 @@ def _machine(view: Any) -> Any:
         if not all(map(is_storable, texts)):
             return JsonResponse({"error": "invalid_request"}, status=400)
         response: HttpResponse = view(request)
+        response["Content-Type"] = "application/json"  # some of the toolkit's errors come as HTML
         response["Access-Control-Allow-Origin"] = "*"
         return response
 
@@ -179,8 +195,8 @@ def nothing(request: HttpRequest, client_id: str) -> HttpResponse:
     raise Http404
 
 
-token = _machine(with_workloads(TokenView.as_view()))
-revoke = _machine(RevokeTokenView.as_view())
+token = _machine(limited(with_workloads(TokenView.as_view())))
+revoke = _machine(limited(RevokeTokenView.as_view()))
 
 
 @login_required

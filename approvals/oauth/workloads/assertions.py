@@ -17,6 +17,7 @@ from jwt import PyJWK
 
 from approvals.oauth.issuer_tables import CERTIFICATES, Issuer, IssuerRule, UsedAssertion
 from approvals.oauth.workloads import keys
+from ledger.foundation.characters import is_storable
 
 # The kind of key, and the curve, that each algorithm takes: no key is used for another one.
 ALGORITHMS = {"RS256": ("RSA", None), "ES256": ("EC", "P-256"), "EdDSA": ("OKP", "Ed25519")}
@@ -92,9 +93,11 @@ def _read(token: str) -> tuple[dict[str, Any], dict[str, Any]]:
         claims = jwt.decode(token, options={"verify_signature": False})
     except WRONG:
         raise NotAccepted("It is no JSON Web Token.") from None
-    if header.get("alg") not in ALGORITHMS:
+    if str(header.get("alg")) not in ALGORITHMS:
         known = ", ".join(ALGORITHMS)
         raise NotAccepted(f"Its algorithm is {header.get('alg')!r:.40}; allowed are {known}.")
+    if not all(is_storable(str(claims.get(name))) for name in ("iss", "sub", "jti")):
+        raise NotAccepted("It has a character that no column can have.")
     if "crit" in header:
         raise NotAccepted("Its header has critical members (crit), which are not known here.")
     return header, claims

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 from django.db.transaction import atomic
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.utils import timezone
 
 from approvals.configuration.oauth_settings import ACCESS_TOKEN_S, JWT_BEARER
-from approvals.oauth.issuer_tables import UsedAssertion
+from approvals.oauth.issuer_tables import Issuer, IssuerRule, UsedAssertion
 from approvals.oauth.tokens import InvalidTarget, resource_of
 from approvals.oauth.workloads import certificates
 from approvals.oauth.workloads.assertions import (
@@ -27,17 +28,17 @@ from ledger.agents import narrowed
 from ledger.errors import LimitReached
 from ledger.models import AgentToken
 
-__all__ = ["NotAccepted", "explained", "with_workloads"]
+__all__ = ["NotAccepted", "explained", "limited", "with_workloads"]
 logger = logging.getLogger(__name__)
 
 ASK = "An operator can look why: assent manage check_issuer, and the log."
 View = Callable[[HttpRequest], HttpResponse]
 
 
-def with_workloads(toolkit: View) -> View:
-    """The toolkit's token endpoint, and ours; whoever fails again and again has to wait."""
+def limited(view: View) -> View:
+    """Whoever fails again and again, as somebody who guesses secrets does, has to wait."""
 
-    def token(request: HttpRequest) -> HttpResponse:
+    def door(request: HttpRequest) -> HttpResponse:
         address = address_of(request)
         try:
             # Of the address alone: a client's name is no secret, and must not lock it out.
@@ -46,15 +47,20 @@ def with_workloads(toolkit: View) -> View:
             answer = _refused("slow_down", str(refusal), 429)
             answer["Retry-After"] = "60"
             return answer
-        answer = _answer(request, toolkit)
-        if answer.status_code not in {400, 401}:
+        answer = view(request)
+        if answer.status_code in {200, 503}:
             limits.sign_in_succeeded(address, "", limits.Door.TOKENS)
         return answer
 
-    return token
+    return door
 
 
-def _answer(request: HttpRequest, toolkit: View) -> HttpResponse:
+def with_workloads(toolkit: View) -> View:
+    """The toolkit's token endpoint, and ours."""
+    return partial(_answer, toolkit)
+
+
+def _answer(toolkit: View, request: HttpRequest) -> HttpResponse:
     grant, agent = request.POST.get("grant_type", ""), request.POST.get("client_id", "")
     try:
         has_certificate = bool(certificates.header_in(request))
@@ -90,6 +96,7 @@ def _issue(request: HttpRequest, acceptance: Accepted) -> HttpResponse:
     except InvalidTarget as refusal:
         return _refused("invalid_target", str(refusal.description), 400)
     with atomic():
+        _hold(rule)
         _use_up(acceptance.used)
         _, token = AgentToken.issue(
             rule.agent,
@@ -109,6 +116,13 @@ def _issue(request: HttpRequest, acceptance: Accepted) -> HttpResponse:
     )
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+def _hold(rule: IssuerRule) -> None:
+    """Until the token is stored, whoever changes the issuer waits, and then ends the token too."""
+    issuer = Issuer.objects.select_for_update(no_key=True).filter(pk=rule.issuer_id, is_active=True)
+    if not issuer or not IssuerRule.objects.filter(pk=rule.pk).exists():
+        raise NotAccepted("Its issuer was changed just now.")
 
 
 def _use_up(used: UsedAssertion | None) -> None:

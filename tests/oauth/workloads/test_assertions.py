@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 from base64 import urlsafe_b64encode
 from datetime import timedelta
 
@@ -148,6 +149,28 @@ def test_a_small_key_is_not_trusted(issuer, key):
 @pytest.mark.parametrize("token", ["", "a.b.c", "x" * 20_000, "e30.e30.", "[[[[", "\u20ac.a.b"])
 def test_what_is_no_token_is_refused(issuer, token):
     assert refused(exchange(token))
+
+
+@pytest.mark.parametrize(
+    ("head", "claims"),
+    [
+        ({"alg": ["ES256"]}, {"iss": NAME}),
+        ({"alg": {}}, {"iss": NAME}),
+        ({"alg": "ES256"}, {"iss": "a\0"}),
+        ({"alg": "ES256"}, {"iss": "\ud800"}),
+    ],
+)
+def test_what_a_stranger_writes_into_a_token_is_refused_and_no_failure_of_ours(
+    issuer, head, claims
+):
+    texts = (urlsafe_b64encode(json.dumps(part).encode()).decode() for part in (head, claims))
+
+    assert refused(exchange(".".join([*(text.rstrip("=") for text in texts), "AAAA"])))
+
+
+@pytest.mark.parametrize("changes", [{"sub": "a\0"}, {"sub": "\ud800"}, {"jti": "\ud800"}])
+def test_a_signed_text_that_no_column_can_have_is_refused(issuer, key, changes):
+    assert refused(exchange(key.token(**changes)))
 
 
 def test_a_token_counts_once(issuer, key):
