@@ -47,11 +47,13 @@ class ClientForm(forms.ModelForm):
     def clean(self) -> dict[str, Any]:
         fields = super().clean() or {}
         row = self.instance
-        row.agent = fields.get("agent")
+        row.agent = fields.get("agent", row.agent)  # of one that is known, not in the form
         row.authorization_grant_type = (
             Client.GRANT_CLIENT_CREDENTIALS if row.agent else Client.GRANT_AUTHORIZATION_CODE
         )
         row.client_type = Client.CLIENT_CONFIDENTIAL if row.agent else Client.CLIENT_PUBLIC
+        if row.agent and not fields.get("client_secret", "as it is"):
+            self.add_error("client_secret", "Whoever has it is the agent: it cannot be empty.")
         return fields
 
 
