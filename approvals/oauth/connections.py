@@ -20,6 +20,7 @@ from approvals.oauth.models import AccessToken, Client, Code, Connection, Refres
 from approvals.people import name_of, principal_of
 from ledger.agents import enrolment
 from ledger.events import edits_between, record_change
+from ledger.foundation.characters import cleaned, one_line
 from ledger.models import Agent, AgentToken, Tenant
 from ledger.principals import Principal, Surface, system
 
@@ -67,7 +68,8 @@ def _has_made(kept: QuerySet[Agent], person: User, client: Client, tenant: Tenan
 
 
 def _name_of_new(person: User, client: Client) -> str:
-    return f"{client} of {name_of(person)}"[:200]
+    """Whatever the program calls itself, whose agent it is stays visible."""
+    return one_line(cleaned(f"{str(client)[:100]} of {name_of(person)}"))[:200]
 
 
 def connect(
@@ -112,7 +114,9 @@ def end(
 ) -> list[Connection]:
     """End these connections: from the next request on their tokens open nothing."""
     with atomic():
-        ended = list(rows.filter(ended_at=None).select_for_update(of=("self",)))
+        # With no_key: a refresh holds its token, and then refers to the row.
+        standing = rows.filter(ended_at=None)
+        ended = list(standing.select_for_update(no_key=True, of=("self",)))
         for row in ended:
             Connection.objects.filter(pk=row.pk).update(ended_at=Now())
             Code.objects.filter(connection=row).delete()

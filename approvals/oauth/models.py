@@ -59,8 +59,13 @@ class Client(AbstractApplication):
         ]
 
     def clean(self) -> None:
-        """Refuse addresses to which a code would travel in the clear, but for this computer's."""
+        """Refuse addresses to which a code would travel in the clear, but for this computer's.
+
+        And those that can look like another: a host in other letters is written as xn--….
+        """
         super().clean()
+        if not (self.client_id + self.redirect_uris).isascii():
+            raise ValidationError("Addresses have ASCII letters only.")
         for uri in self.redirect_uris.split():
             target = urlsplit(uri)
             if target.scheme == "http" and target.hostname not in LOOPBACK:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
+from django.core.exceptions import ValidationError
+from django.db import connections as databases
 from django.db.models.functions import Now
+from django.db.transaction import atomic
+from django.test import Client as Browser
 
-from approvals.oauth.models import Connection, RefreshToken
+from approvals.oauth import connections
+from approvals.oauth.models import Client, Connection, RefreshToken
 from ledger.agents import caller_with
-from ledger.models import AgentToken
+from ledger.models import Agent, AgentToken
+from ledger.principals import Surface
+from tests.oauth.conftest import Program
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -109,6 +117,13 @@ def test_two_processes_of_a_program_at_one_moment_get_one_token(program, own_age
     assert caller_with(second["access_token"], "mcp") is not None
 
 
+def test_no_error_shows_what_was_sent_as_a_page(program, own_agent):
+    answer = program.refresh(program.signed_in(own_agent), resource="<a href=//x.example>Sign in")
+
+    assert "<a href" in answer.text
+    assert answer["Content-Type"] == "application/json"
+
+
 def test_a_refresh_token_is_worth_nothing_to_another_client(program, own_agent, other_program):
     tokens = program.signed_in(own_agent)
 
@@ -154,3 +169,99 @@ def test_another_page_cannot_click_for_the_person(program, own_agent):
 
     assert answer.status_code == 403
     assert not Connection.objects.exists()
+
+
+ELSEWHERE = "https://attacker.example/callback"
+
+
+@pytest.fixture
+def unknown(browser_of_vera):
+    """A program that came by itself, and is sent back to an address of its own."""
+    Client.objects.create(
+        name="Code Helper" + " " * 240,
+        client_id="came-by-itself",
+        redirect_uris=f"{ELSEWHERE} http://localhost:7777/callback",
+        client_type=Client.CLIENT_PUBLIC,
+        authorization_grant_type=Client.GRANT_AUTHORIZATION_CODE,
+        registration_source=Client.RegistrationSource.DCR,
+    )
+    return Program(browser_of_vera, "came-by-itself")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"scope": "decide"}, {"resource": "https://x.example"}, {"code_challenge": None}]
+)
+def test_a_link_leads_nobody_to_the_page_of_a_program_that_came_by_itself(unknown, changes):
+    page = unknown.consent_page(redirect_uri=ELSEWHERE, **changes)
+
+    assert page.status_code == 400
+    assert "cannot be connected" in page.text
+    assert unknown.consent_page(**changes).status_code == 302  # to a program of this computer
+
+
+def test_a_link_leads_no_stranger_there_either(unknown):
+    unknown.browser = Browser()
+
+    assert unknown.consent_page(redirect_uri=ELSEWHERE, prompt="none").status_code == 400
+
+
+def test_whose_agent_it_is_stays_in_the_name_whatever_the_program_calls_itself(
+    unknown, acme, vera_user
+):
+    acme.own_agent_tools = ["pay"]
+    acme.save()
+
+    unknown.signed_in("new:acme")
+
+    assert Agent.objects.get(kept_by=f"user:{vera_user.pk}").name == "Code Helper of Vera Lind"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"client_id": "https://cl\u0430ude.ai/client.json"},
+        {"redirect_uris": "https://cl\u0430ude.ai/callback"},
+    ],
+)
+def test_no_address_looks_like_another_by_foreign_letters(unknown, named):
+    row = Client.objects.get()
+    for name, value in named.items():
+        setattr(row, name, value)
+
+    with pytest.raises(ValidationError, match="ASCII"):
+        row.clean()
+
+
+def test_disconnecting_beside_a_refresh_ends_it(program, own_agent):
+    program.signed_in(own_agent)
+    row, held, may_go_on = Connection.objects.get(), threading.Event(), threading.Event()
+
+    def refresh() -> None:
+        try:
+            with atomic():
+                RefreshToken.objects.select_for_update().get(connection=row)
+                held.set()
+                may_go_on.wait(10)
+                RefreshToken.objects.create(connection=row, user=row.person, application=row.client)
+        finally:
+            databases.close_all()
+
+    def end() -> None:
+        try:
+            own = Connection.objects.filter(pk=row.pk)
+            connections.end(own, by=connections.TOKEN_ENDPOINT, via=Surface.SYSTEM)
+        finally:
+            databases.close_all()
+
+    refreshing, ending = threading.Thread(target=refresh), threading.Thread(target=end)
+    refreshing.start()
+    held.wait(10)
+    ending.start()
+    ending.join(0.5)  # it waits for the token by now
+    may_go_on.set()
+    refreshing.join()
+    ending.join()
+
+    row.refresh_from_db()
+    assert row.ended_at is not None
+    assert RefreshToken.objects.count() == 2
