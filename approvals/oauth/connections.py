@@ -88,6 +88,8 @@ def connect(
 
 def _make_agent(person: User, client: Client, tenant: Tenant) -> Agent:
     by, via = principal_of(person), Surface.WEB
+    # Two people at one moment are given two names, and two agents.
+    Tenant.objects.select_for_update(no_key=True).get(pk=tenant.pk)
     wanted = {"kept_by": str(by), "tools": list(tenant.own_agent_tools)}
     agent = enrolment.agent_named(
         tenant, _free_slug(tenant, person, client), _name_of_new(person, client), by=by, via=via
