@@ -64,7 +64,7 @@ class Refused(AssentError):
         self.code, self.hint = (str(self.problem.get(name, "")) for name in ("code", "hint"))
         self.errors = self.problem.get("errors", [])
         detail = self.problem.get("detail") or self.problem.get("title") or f"HTTP {status}"
-        super().__init__(f"{detail} {self.hint}".strip())
+        super().__init__(f"{detail.removesuffix('.')}. {self.hint}" if self.hint else detail)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.status, self.problem)
@@ -217,7 +217,9 @@ def _answer(request: _Request, patience_s: float = PATIENCE_S) -> _Flow[httpx.Re
         try:
             answer: httpx.Response = yield request
         except httpx.TransportError as error:
-            failure = Unreachable(f"Assent does not answer ({type(error).__name__}: {error}).")
+            failure = Unreachable(
+                f"Assent does not answer at {error.request.url} ({type(error).__name__}: {error})."
+            )
         else:
             said = _read(answer)
             if answer.status_code == 304 or (answer.is_success and said is not None):

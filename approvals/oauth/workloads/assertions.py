@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +26,7 @@ RSA_BITS = range(2048, 8193)
 LONGEST_TOKEN = 12_000  # characters
 LEEWAY_S = 30
 MOST_TRIED = 5  # keys that have the same id, or none
+MOST_TOLD = 5  # rules of which is said why they do not fit
 
 WRONG: tuple[type[Exception], ...] = (
     jwt.PyJWTError,
@@ -116,8 +118,13 @@ def _verified(row: Issuer, token: str, header: dict[str, Any]) -> dict[str, Any]
     for key in _fitting_keys(known, algorithm, kid):
         try:
             claims = _decoded(row, token, key, algorithm)
-        except jwt.InvalidSignatureError as failure:
-            trouble = failure
+        except jwt.InvalidSignatureError:
+            trouble = NotAccepted(
+                "Its signature does not fit the issuer's key: another key, or another issuer of "
+                "the same name."
+            )
+        except jwt.InvalidAudienceError:
+            raise NotAccepted(_for_another(row, token)) from None
         except WRONG as failure:
             raise NotAccepted(f"{failure}") from failure
         else:
@@ -148,12 +155,24 @@ def _decoded(row: Issuer, token: str, key: dict[str, Any], algorithm: str) -> di
         token,
         public,
         algorithms=[algorithm],
-        audience=row.audience or settings.AUTHORIZATION_SERVER,
+        audience=audience_of(row),
         issuer=row.issuer,
         leeway=LEEWAY_S,
         options={"require": ["exp", "iss", "aud"]},
     )
     return claims
+
+
+def _for_another(row: Issuer, token: str) -> str:
+    given = _read(token)[1].get("aud")
+    return (
+        f"It is for {str(given)[:150]!r} (aud), not for {audience_of(row)!r}: have its program ask "
+        "for that, or enter the other one at the issuer."
+    )
+
+
+def audience_of(row: Issuer) -> str:
+    return row.audience or str(settings.AUTHORIZATION_SERVER)
 
 
 def _check_end(row: Issuer, claims: dict[str, Any]) -> None:
@@ -173,7 +192,9 @@ def _only_rule(claims_by_row: dict[Issuer, dict[str, Any]], agent: str) -> Issue
         and agent in {"", f"{rule.agent.tenant_id}/{rule.agent.slug}"}
     ]
     if not fitting:
-        raise NotAccepted("No rule of the issuer fits its claims.")
+        raise NotAccepted(
+            f"No rule of the issuer fits its claims. {_misfits(rules, claims_by_row)}".rstrip()
+        )
     if len(fitting) > 1:
         raise NotAccepted(
             f"{len(fitting)} rules fit its claims, and it has to be one: make them narrower. Where "
@@ -190,6 +211,20 @@ def _fits(wanted: dict[str, Any], claims: dict[str, Any]) -> bool:
         name in claims and type(claims[name]) is type(value) and claims[name] == value
         for name, value in wanted.items()
     )
+
+
+def _misfits(rules: Iterable[IssuerRule], claims_by_row: dict[Issuer, dict[str, Any]]) -> str:
+    """For the first rules, the claims that are not equal; the token's signature is proven."""
+    told = []
+    for rule in list(rules)[:MOST_TOLD]:
+        claims = claims_by_row[rule.issuer]
+        differ = [
+            f"{name} is {str(claims.get(name))[:100]!r}, not {str(value)[:100]!r}"
+            for name, value in rule.claims.items()
+            if not _fits({name: value}, claims)
+        ]
+        told.append(f"{rule.agent.slug}: {', '.join(differ) or 'another agent was asked for'}.")
+    return " ".join(told)
 
 
 def _use(row: Issuer, claims: dict[str, Any]) -> UsedAssertion | None:

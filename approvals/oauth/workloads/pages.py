@@ -49,13 +49,17 @@ class IssuerForm(forms.Form):
         label=gettext_lazy("Address of its keys"),
         max_length=500,
         required=False,
-        help_text=gettext_lazy("A JSON Web Key Set, by https."),
+        help_text=gettext_lazy(
+            "A JSON Web Key Set, by https: jwks_uri in its /.well-known/openid-configuration."
+        ),
     )
     keys = KeptJSONField(
         label=gettext_lazy("Its keys themselves"),
         required=False,
-        widget=forms.Textarea(attrs={"rows": 3}),
-        help_text=gettext_lazy("In place of the address: a list of public JSON Web Keys."),
+        widget=forms.Textarea(attrs={"rows": 3, "class": "mono"}),
+        help_text=gettext_lazy(
+            "In place of the address: a JSON Web Key Set, or a list of its keys."
+        ),
     )
     audience = forms.CharField(
         label=gettext_lazy("For whom its tokens have to be (aud)"),
@@ -83,17 +87,18 @@ class IssuerForm(forms.Form):
     is_active = forms.BooleanField(label=gettext_lazy("Switched on"), required=False, initial=True)
     rules = KeptJSONField(
         label=gettext_lazy("Rules"),
-        widget=forms.Textarea(attrs={"rows": 12}),
+        widget=forms.Textarea(attrs={"rows": 12, "class": "mono"}),
         initial=EXAMPLE,
         help_text=gettext_lazy(
-            "A list: which agent a token is, if all these claims are equal. Exactly one rule has "
-            "to fit."
+            "A list: which agent, by its short name, a token is, if all these claims are equal. "
+            "Exactly one rule has to fit."
         ),
     )
 
     def __init__(self, *args: Any, tenants: Any, row: Issuer | None = None, **kwargs: Any) -> None:
         if row is not None:
-            kwargs["initial"] = row.as_document()
+            document = row.as_document()
+            kwargs["initial"] = document | {"keys": document["keys"] or None}
         super().__init__(*args, **kwargs)
         self.row = row
         if row is None:
@@ -103,7 +108,8 @@ class IssuerForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         fields = super().clean() or {}
-        fields["keys"] = fields.get("keys") or []
+        keys = fields.get("keys") or []
+        fields["keys"] = keys.get("keys", keys) if isinstance(keys, dict) else keys
         if self.errors:
             return fields
         if self.row is None:

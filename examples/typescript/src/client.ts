@@ -226,7 +226,7 @@ export class Assent {
       } catch (error) {
         if (error instanceof AssentError) throw error;
         signal?.throwIfAborted();
-        failure = new Unreachable(`Assent does not answer (${String(error)}).`, { cause: error });
+        failure = new Unreachable(`Assent does not answer at ${this.#url} (${String(error)}).`, { cause: error });
       }
       if (clock.now() + delay > giveUpAt) throw failure;
       await clock.pause(delay, signal);

@@ -42,7 +42,7 @@ export class Refused extends AssentError {
   constructor(readonly status: number, problem: Partial<Schemas["Problem"]>) {
     const hint = problem.hint ?? "";
     const detail = problem.detail || problem.title || `HTTP ${status}`;
-    super(problem.code ?? "", `${detail} ${hint}`.trim());
+    super(problem.code ?? "", hint ? `${detail.replace(/\.$/, "")}. ${hint}` : detail);
     this.hint = hint;
     this.errors = problem.errors ?? [];
   }

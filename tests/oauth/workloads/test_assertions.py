@@ -255,9 +255,9 @@ def test_the_one_who_asks_is_not_told_why(issuer, key):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"aud": "x"}, "Audience"),
+        ({"aud": "x"}, "for 'x' .aud., not for 'http://localhost:8000'"),
         ({"exp": timedelta(hours=2)}, "at most 60"),
-        ({"ref": "x"}, "No rule"),
+        ({"ref": "x"}, "No rule .* helpdesk: ref is 'x', not 'refs/heads/main'"),
         ({"iss": "https://x.example"}, "No active issuer"),
         ({"exp": timedelta(hours=-1)}, "expired"),
     ],

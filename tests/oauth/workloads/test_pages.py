@@ -52,6 +52,20 @@ def test_an_issuer_counts_once_a_second_operator_has_confirmed_it(as_olga, as_ot
     assert NAME in as_olga.get(PAGES).text
 
 
+def test_a_key_set_is_taken_as_a_cluster_prints_it(as_olga, as_otto, fields, key):
+    as_olga.post(f"{PAGES}new/", {**fields, "keys": json.dumps({"keys": [key.public]})})
+
+    confirm(as_otto, ChangeRequest.objects.get(kind="issuer"))
+
+    assert exchange(key.token()).status_code == 200
+
+
+def test_what_is_empty_says_nothing(as_olga):
+    page = as_olga.get(f"{PAGES}new/").content.decode()
+
+    assert "null" not in page
+
+
 def test_switching_off_takes_one_and_ends_what_was_given(as_olga, issuer, key):
     token = exchange(key.token()).json()["access_token"]
 

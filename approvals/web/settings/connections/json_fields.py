@@ -16,6 +16,12 @@ LARGEST = 100_000  # characters
 
 
 class KeptJSONField(forms.JSONField):
+    def prepare_value(self, value: Any) -> Any:
+        """Indented; what is not there is empty, and not ``null``."""
+        if isinstance(value, InvalidJSONInput):
+            return value
+        return "" if value is None else json.dumps(value, indent=2, ensure_ascii=False)
+
     def to_python(self, value: Any) -> Any:
         if isinstance(value, str) and (len(value) > LARGEST or not _is_kept(value)):
             raise ValidationError(_("This is not JSON that can be kept."))
