@@ -145,7 +145,7 @@ def test_a_request_that_fails_has_its_line(written):
 
 
 def test_threads_that_work_for_a_request_write_lines_of_it(written):
-    lane = Lane("log-lines", 1)
+    lane = Lane("test", 1)
     with log_context.about(request_id="r1") as names:
         lane.start("", lambda: (log_context.note(tenant="acme"), logger.info("done"))).result(5)
 
