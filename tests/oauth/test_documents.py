@@ -143,6 +143,7 @@ def test_an_address_of_another_form_is_never_asked(program, site, of):
     assert site.asked == 0
 
 
+@pytest.mark.slow
 def test_a_document_that_hangs_costs_five_seconds_once(program, site, own_agent):
     program.consent_page()
     Client.objects.all().delete()
@@ -174,6 +175,7 @@ def test_strangers_have_nothing_fetched(program, site):
     assert site.asked == 0
 
 
+@pytest.mark.slow
 def test_a_page_that_opens_many_addresses_in_a_persons_browser_has_few_fetched(program, site):
     for number in range(100):
         program.consent_page(client_id=site.address(str(number)))

@@ -72,6 +72,7 @@ def test_a_key_that_was_withdrawn_counts_five_minutes_at_most(issuer_with_addres
     assert exchange(key.token()).status_code == 400
 
 
+@pytest.mark.slow
 def test_an_address_that_hangs_costs_five_seconds_once(ready, key, key_server):
     key_server.may_answer.clear()
     key_server.asked = 0
