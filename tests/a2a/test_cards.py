@@ -37,8 +37,20 @@ def test_the_public_card_says_what_assent_offers_and_nothing_of_tenants(client, 
     ]
     assert "consolidate" not in client.get(PATH).content.decode()
     assert card["securitySchemes"]["bearer"]["httpAuthSecurityScheme"]["scheme"] == "Bearer"
-    oauth2 = card["securitySchemes"]["oauth2"]["oauth2SecurityScheme"]["flows"]
-    assert oauth2["clientCredentials"]["tokenUrl"] == "http://localhost:8000/oauth/token"
+
+
+@pytest.mark.parametrize("server", ["", "https://assent.example"])
+def test_the_card_says_where_programs_get_a_token_if_there_is_such_a_place(
+    client, settings, server
+):
+    settings.AUTHORIZATION_SERVER = server
+
+    schemes = client.get(PATH).json()["securitySchemes"]
+
+    flows = schemes.pop("oauth2", {"oauth2SecurityScheme": {"flows": {}}})["oauth2SecurityScheme"]
+    asked_at = [flow["tokenUrl"] for flow in flows["flows"].values()]
+    assert asked_at == ([f"{server}/oauth/token"] if server else [])
+    assert schemes.keys() == {"bearer"}
 
 
 def test_the_extended_card_has_the_tenants_skills_with_their_schemas(
