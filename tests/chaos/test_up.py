@@ -23,7 +23,7 @@ from tests.operations import trees
 from tests.operations.clusters import Cluster, home
 from tests.processes import ROOT, free_port, until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]  # each starts a whole installation
 
 
 class Up:
