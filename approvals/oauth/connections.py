@@ -19,7 +19,7 @@ from approvals.oauth.issuer_tables import UsedAssertion
 from approvals.oauth.models import AccessToken, Client, Code, Connection, RefreshToken
 from approvals.people import name_of, principal_of
 from ledger.agents import enrolment
-from ledger.events import edits_between, record_change
+from ledger.events import edits_between
 from ledger.foundation.characters import cleaned, one_line
 from ledger.models import Agent, AgentToken, Tenant
 from ledger.principals import Principal, Surface, system
@@ -137,22 +137,17 @@ def end_client(client: Client, *, by: Principal, via: Surface) -> None:
 def _record(
     row: Connection, kind: SignInChange, by: Principal, via: Surface, reason: str = ""
 ) -> None:
-    agent = row.agent
-    record_change(
-        str(agent.principal),
+    enrolment.record(
+        row.agent,
         kind,
-        tenant=agent.tenant_id,
-        by=by,
-        via=via,
-        name=agent.name,
+        by,
+        via,
         reason=reason,
-        details={
-            "client": row.client.client_id,
-            "client_name": str(row.client),
-            "person": str(principal_of(row.person)),
-            "scopes": list(row.scopes),
-            "redirect_to": row.redirect_to,
-        },
+        client=row.client.client_id,
+        client_name=str(row.client),
+        person=str(principal_of(row.person)),
+        scopes=list(row.scopes),
+        redirect_to=row.redirect_to,
     )
 
 

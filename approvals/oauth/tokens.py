@@ -19,6 +19,7 @@ from ledger.principals import Surface
 
 MCP = "mcp"  # as a2a.doors.mcp_server has it
 REFRESH_PREFIX = "assent_refresh_"
+CHALLENGE_LENGTH = 43  # of SHA-256 in base64url without padding
 # Two processes of one program may use a refresh token at one moment; only one of them gets a token.
 AT_ONE_MOMENT = timedelta(seconds=10)
 
@@ -78,6 +79,10 @@ class Validator(OAuth2Validator):
 
     def _create_authorization_code(self, request: Any, code: Any, expires: Any = None) -> Code:
         resource_of(getattr(request, "resource", None) or [], of_person=True)
+        if len(request.code_challenge) != CHALLENGE_LENGTH:
+            raise errors.InvalidRequestError(
+                description="The code_challenge is no SHA-256 (RFC 7636, 4.2).", request=request
+            )
         row: Code = super()._create_authorization_code(request, code, expires)
         row.connection = request.connection
         row.save(update_fields=["connection"])

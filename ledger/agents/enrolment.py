@@ -102,23 +102,23 @@ def agent_named(tenant: Tenant, slug: str, name: str = "", *, by: Principal, via
 
 def was_added(agent: Agent, *, by: Principal, via: Surface) -> None:
     """Record that the agent was created."""
-    _record(agent, ChangeKind.AGENT_ADDED, by, via, webhook_url=agent.webhook_url)
+    record(agent, ChangeKind.AGENT_ADDED, by, via, webhook_url=agent.webhook_url)
 
 
 def was_changed(agent: Agent, edits: dict[str, list[Any]], *, by: Principal, via: Surface) -> None:
     """Record ``edits`` (field → [before, after]): one event for each kind of change."""
     rest = dict(edits)
     if rest.pop("is_active", None):
-        _record(
+        record(
             agent,
             ChangeKind.AGENT_ACTIVATED if agent.is_active else ChangeKind.AGENT_DEACTIVATED,
             by,
             via,
         )
     if webhook := rest.pop("webhook_url", None):
-        _record(agent, ChangeKind.WEBHOOK_CHANGED, by, via, edits={"webhook_url": webhook})
+        record(agent, ChangeKind.WEBHOOK_CHANGED, by, via, edits={"webhook_url": webhook})
     if rest:
-        _record(agent, ChangeKind.AGENT_CHANGED, by, via, edits=rest)
+        record(agent, ChangeKind.AGENT_CHANGED, by, via, edits=rest)
 
 
 def renew_secret(agent: Agent, *, secret: str = "", by: Principal, via: Surface) -> Agent:
@@ -126,7 +126,7 @@ def renew_secret(agent: Agent, *, secret: str = "", by: Principal, via: Surface)
     with atomic():
         agent.webhook_secret = secret or standard_webhooks.new_secret()
         agent.save(update_fields=["webhook_secret"])
-        _record(agent, ChangeKind.WEBHOOK_SECRET_RENEWED, by, via)
+        record(agent, ChangeKind.WEBHOOK_SECRET_RENEWED, by, via)
     return agent
 
 
@@ -145,7 +145,7 @@ def issue(
         row, token = AgentToken.issue(agent, scopes=list(scopes), **columns)
         until = row.expires_at.isoformat() if row.expires_at else None
         terms = {"token": row.hint, "scopes": list(scopes), "expires_at": until}
-        _record(agent, ChangeKind.TOKEN_ISSUED, by, via, reason=reason, **terms)
+        record(agent, ChangeKind.TOKEN_ISSUED, by, via, reason=reason, **terms)
     return row, token
 
 
@@ -155,13 +155,14 @@ def revoke(row: AgentToken, *, by: Principal, via: Surface, reason: str = "") ->
         not_revoked = AgentToken.objects.filter(pk=row.pk, revoked_at=None)
         if not not_revoked.update(revoked_at=Now()):
             return False
-        _record(row.agent, ChangeKind.TOKEN_REVOKED, by, via, reason=reason, token=row.hint)
+        record(row.agent, ChangeKind.TOKEN_REVOKED, by, via, reason=reason, token=row.hint)
     return True
 
 
-def _record(
-    agent: Agent, kind: ChangeKind, by: Principal, via: Surface, *, reason: str = "", **details: Any
+def record(
+    agent: Agent, kind: str, by: Principal, via: Surface, *, reason: str = "", **details: Any
 ) -> None:
+    """Record what was done with an agent; ``kind`` is one of the described kinds of change."""
     record_change(
         str(agent.principal),
         kind,

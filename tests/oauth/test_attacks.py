@@ -38,6 +38,14 @@ def test_a_code_is_worth_nothing_without_its_verifier(program, own_agent):
     assert not AgentToken.objects.exists()
 
 
+@pytest.mark.parametrize("length", [1, 42, 44, 129, 5000])
+def test_a_challenge_that_is_no_hash_gives_no_code_and_connects_nothing(program, own_agent, length):
+    said = program.answered(own_agent, code_challenge="a" * length)
+
+    assert (said["error"], "code" in said) == ("invalid_request", False)
+    assert not Connection.objects.exists()
+
+
 @pytest.mark.parametrize(
     "changes",
     [{"code_challenge_method": "plain"}, {"code_challenge": None, "code_challenge_method": None}],
