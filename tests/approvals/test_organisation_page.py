@@ -88,6 +88,22 @@ def test_names_that_are_not_on_the_list_stay_allowed(as_olga, acme):
     assert set(acme.tools) == {"pay", "launch", "of_another"}
 
 
+@pytest.mark.of_app("approvals.oauth")
+def test_what_agents_of_people_may_ask_for_is_chosen_and_sealed(as_olga, acme):
+    Tenant.objects.filter(pk="acme").update(own_agent_tools=["*", "of_another"])
+    offered = [
+        value for value, _ in as_olga.get(ADDRESS).context["form"]["own_agent_tools"].field.choices
+    ]
+    assert len(offered) == len(set(offered))
+    assert {"*", "pay", "of_another"} <= set(offered)
+
+    as_olga.post(ADDRESS, form_of(as_olga, own_agent_tools=["pay"]))
+
+    acme.refresh_from_db()
+    assert acme.own_agent_tools == ["pay"]
+    assert edits() == [{"own_agent_tools": [["*", "of_another"], ["pay"]]}]
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"undo_seconds": "61"}, {"fast_approvals": ""}, {"limit_pending": "0"}, {"name": ""}],

@@ -119,14 +119,9 @@ class TenantForm(WithLimits):
             (ALL_TOOLS, _("every tool, also later ones")),
             *((name, name) for name in offered),
         ]
-        fields["own_agent_tools"].choices = list(
-            dict.fromkeys(
-                [
-                    *fields["tools"].choices,
-                    *((name, name) for name in self.instance.own_agent_tools),
-                ]
-            )
-        )
+        known = dict(fields["tools"].choices)
+        kept = {name: name for name in self.instance.own_agent_tools if name not in known}
+        fields["own_agent_tools"].choices = list((known | kept).items())
         if not settings.AUTHORIZATION_SERVER:
             del fields["own_agent_tools"]
         fields["time_zone"].choices = zones_to_choose()
