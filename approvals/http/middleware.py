@@ -29,7 +29,10 @@ from ledger.models import Tenant
 
 CACHED_BY_THEIR_OWN_RULES = ("/static/", "/.well-known/", "/a2a/", "/log/")
 # Whoever calls these reads JSON, whatever happens.
-FOR_MACHINES = ("/api/", "/humanlayer/", "/scim/")
+FOR_MACHINES = (
+    *("/api/", "/humanlayer/", "/scim/"),
+    *("/oauth/token", "/oauth/revoke", "/oauth/register"),
+)
 Roles = Mapping[str, frozenset[str]]  # the roles of one person, by tenant
 GetResponse = Callable[[HttpRequest], HttpResponse]
 

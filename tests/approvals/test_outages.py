@@ -142,6 +142,16 @@ def test_what_fails_outside_a_view_is_an_outage_too(as_alice, settings, monkeypa
     assert answers[2].headers["retry-after"] == "5"
 
 
+@pytest.mark.of_app("approvals.oauth")
+def test_a_program_that_asks_for_a_token_meanwhile_reads_json(doors, monkeypatch):
+    asked = {"grant_type": "refresh_token", "refresh_token": "x", "client_id": "x"}
+    with database_away(monkeypatch):
+        (answer,) = answers_to([httpx.Request("POST", "http://localhost/oauth/token", data=asked)])
+
+    assert (answer.status_code, answer.json()["code"]) == (503, "database_away")
+    assert answer.headers["retry-after"] == "5"
+
+
 AWAY = """
 import logging, os, django
 from contextlib import suppress
