@@ -29,7 +29,7 @@ ROOT = Path(settings.BASE_DIR)
 
 
 def until(
-    condition: Callable[[], Any], seconds: float = 20, what: str | Callable[[], str] = ""
+    condition: Callable[[], Any], seconds: float = 60, what: str | Callable[[], str] = ""
 ) -> Any:
     """The first truthy value of ``condition``, asked every few milliseconds.
 

@@ -45,7 +45,7 @@ def _set_theme(page: Page, theme: Any) -> None:
         }""",
         arg=theme,
     )
-    page.evaluate("Promise.all(document.getAnimations().map((one) => one.finished))")
+    page.evaluate("Promise.allSettled(document.getAnimations().map((one) => one.finished))")
 
 
 def _run(page: Page, rules: list[str] | None = None) -> Iterator[str]:

@@ -216,10 +216,11 @@ def _object_id(operation: str, scene: Scene) -> Any:
         "busrequest": scene.bus_request,
         "checkpoint": Checkpoint.objects.first(),
         "idempotencykey": IdempotencyKey.objects.first(),
+        "client": scene.connection.client,
     }
     match = re.search(r"/admin/\w+/(\w+)/", operation)
     row = rows.get(match[1]) if match else None
-    return row.pk if row is not None else "1"
+    return row.pk if row is not None else "0"
 
 
 RULE = {"verdict": "deny", "tool": "pay", "argument_is": "is", "currency": "EUR"}

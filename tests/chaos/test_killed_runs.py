@@ -17,7 +17,7 @@ from tests.processes import ROOT, until
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.timeout(300),
+    pytest.mark.timeout(600),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
 ]
 # In the environment of the run and of whatever it starts.
@@ -56,7 +56,7 @@ def test_a_killed_run_leaves_no_process(tmp_path, workers, killed):
     assert [name for name in PROGRAMS if not any(name in each for each in commands)] == []
 
     os.kill(run.pid if killed == "the dispatcher" else int(tester), signal.SIGKILL)
-    run.wait(60)
+    run.wait(200)
 
-    until(lambda: not commands_of(mark, folder), 60, "nothing of it runs any more")
+    until(lambda: not commands_of(mark, folder), 100, "nothing of it runs any more")
     shutil.rmtree(folder, ignore_errors=True)

@@ -47,14 +47,14 @@ def somebody_waits(url: str) -> bool:
 @pytest.mark.parametrize("name", ["commits", "courier", "worker"])
 def test_a_process_that_waits_for_work_ends(product, name):
     product.start(name)
-    until(lambda: is_listed(product.processes[name].pid), 30, f"{name} waits for work")
+    until(lambda: is_listed(product.processes[name].pid), 90, f"{name} waits for work")
 
     assert terminate(product, name) == 0
 
 
 def test_a_sweeper_ends(product):
     product.start("sweeper")
-    until(lambda: "Sweeping" in product.log("sweeper"), 30, "it sweeps")
+    until(lambda: "Sweeping" in product.log("sweeper"), 90, "it sweeps")
 
     assert terminate(product, "sweeper") == 0
 
@@ -66,7 +66,7 @@ def test_a_web_process_ends_although_somebody_waits(product, people):
     path = f"{product.environment['ASSENT_LIVE_URL']}/api/v1/transactions/{token['transaction_id']}"
     with ThreadPoolExecutor(1) as pool:
         poll = pool.submit(agent.http.get, path, params={"wait": 50})
-        until(lambda: sum(waiters.in_all_processes().values()) == 1, 20, "the long-poll waits")
+        until(lambda: sum(waiters.in_all_processes().values()) == 1, 90, "the long-poll waits")
 
         assert terminate(product, "web") == 0
         assert isinstance(poll.exception(), httpx.TransportError)
@@ -79,12 +79,12 @@ def test_a_process_ends_although_redis_is_away(product, name, is_frozen, tmp_pat
     with ExitStack() as redis:
         url = embedded_services.start_redis(tmp_path, redis)
         product.start(name, REDIS_URL=url)
-        until(lambda: is_listed(product.processes[name].pid, url), 30, f"{name} waits for work")
+        until(lambda: is_listed(product.processes[name].pid, url), 90, f"{name} waits for work")
         if is_frozen:
             server = int((tmp_path / "redis.pid").read_text().partition(":")[0])
             redis.enter_context(faults.frozen(server))
         else:
             redis.close()
-            until(lambda: "connect to Redis" in product.log(name), 30, lambda: product.log(name))
+            until(lambda: "connect to Redis" in product.log(name), 90, lambda: product.log(name))
 
         assert terminate(product, name) == 0

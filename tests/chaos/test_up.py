@@ -118,13 +118,13 @@ def test_nothing_goes_on_after_the_supervisor_was_killed(up: Any) -> None:
     up.process.wait()
 
     until(lambda: not up.running("granian"), 90, "the servers ended")
-    until(lambda: not up.running("manage.py"), 30, "workers and sweeper ended")
+    until(lambda: not up.running("manage.py"), 90, "workers and sweeper ended")
 
     up.start()
     assert len(up.running("valkey-server")) == 1, "the one that was left over is gone"
     up.process.send_signal(signal.SIGTERM)
     assert up.process.wait(60) == 0
-    until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
+    until(lambda: not up.running(), 90, f"nothing is left of {up.running()}")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
@@ -150,7 +150,7 @@ def test_it_can_be_stopped_before_there_is_a_database(up: Any) -> None:
         up.process.send_signal(signal.SIGINT)
 
     assert up.process.wait(60) == 128 + signal.SIGINT
-    until(lambda: not up.running(), 30, f"nothing is left of {up.running()}")
+    until(lambda: not up.running(), 90, f"nothing is left of {up.running()}")
     assert "Traceback" not in up.log.read_text()
 
 
@@ -179,7 +179,7 @@ def test_a_redis_that_dies_is_started_again_on_the_same_address(tmp_path):
             except redis.RedisError:
                 return False
 
-        until(is_back, 20, "another Redis answers")
+        until(is_back, 90, "another Redis answers")
 
 
 def test_the_server_comes_from_the_wheel_and_stores_nothing(tmp_path):
@@ -319,9 +319,9 @@ def test_a_start_while_the_earlier_one_ends_waits_for_it(up: Any) -> None:
     bus = next(pid for pid, line in processes(up.home).items() if "manage.py bus" in line)
     os.kill(bus, signal.SIGSTOP)  # so that it takes its time to end
     earlier.send_signal(signal.SIGINT)
-    until(lambda: not (up.home / ".assent/services.json").exists(), 10, "it is told to end")
+    until(lambda: not (up.home / ".assent/services.json").exists(), 90, "it is told to end")
     up.begin()
-    until(lambda: "Waiting for the one" in up.log.read_text(), 30, "it says so")
+    until(lambda: "Waiting for the one" in up.log.read_text(), 90, "it says so")
     assert earlier.poll() is None
 
     until(up.is_up_or_ended, 120, "the next is up")

@@ -17,7 +17,7 @@ from tests.conftest import CHROMIUM
 from tests.processes import Product, running
 
 # For whatever must happen on a page. Playwright's own five seconds pass on a busy machine.
-WAIT_MS = 15_000
+WAIT_MS = 30_000
 
 
 @pytest.fixture

@@ -231,7 +231,7 @@ def test_a_thousand_pending_messages(slack, people, environment, helpdesk, bob, 
         copy = until(lambda: SlackMessage.objects.exclude(ts="").first())
         clicked = next(one for one in slack.messages if one.ts == copy.ts)
         slack.click(clicked, "approve", people["alice"])
-        until(lambda: Decision.objects.exists(), 30, "the click is not behind the messages")
+        until(lambda: Decision.objects.exists(), 90, "the click is not behind the messages")
         until(lambda: SlackMessage.objects.exclude(ts="").count() == 1000, 200, "all are posted")
         originals = [one for one in slack.messages if not one.thread_ts]
         assert len(originals) == 1000

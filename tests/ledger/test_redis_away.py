@@ -36,7 +36,7 @@ def hung_redis() -> Iterator[None]:
         with faults.frozen(doorbell.redis().info("server")["process_id"]):
             yield
     finally:
-        until(_is_asked_again, 10, "Redis is asked again")
+        until(_is_asked_again, 90, "Redis is asked again")
 
 
 def _is_asked_again() -> bool:

@@ -153,7 +153,7 @@ def test_it_ends_when_nobody_has_talked_with_it_for_a_while(name, monkeypatch):
     monkeypatch.setattr(kept_programs, "IDLE_S", 0.1)
     process = process_of_a_call()
 
-    until(lambda: not runs(process), 20, "it has ended")
+    until(lambda: not runs(process), 90, "it has ended")
     assert process_of_a_call() != process
 
 
@@ -161,13 +161,13 @@ def test_one_that_is_used_all_the_time_is_started_anew_after_a_while(name, monke
     monkeypatch.setattr(kept_programs, "AGE_S", 0.0)
     process = process_of_a_call()
 
-    until(lambda: not runs(process), 20, "it has ended")
+    until(lambda: not runs(process), 90, "it has ended")
 
 
 def test_few_are_kept_the_last_ones_used(name):
     processes = [process_of_a_call(f"acme/{number}") for number in range(kept_programs.MOST + 2)]
 
-    until(lambda: not runs(processes[0]) and not runs(processes[1]), 20, "the first have ended")
+    until(lambda: not runs(processes[0]) and not runs(processes[1]), 90, "the first have ended")
     assert all(runs(process) for process in processes[2:])
 
 

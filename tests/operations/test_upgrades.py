@@ -73,7 +73,7 @@ def test_a_migration_that_has_to_wait_for_a_dump_keeps_nobody_waiting(main, late
         until(lambda: page.execute(WAITS_FOR_A_LOCK).fetchone(), 60, "the migration waits")
 
         page.execute("SELECT count(*) FROM ledger_agent")
-        until(lambda: not page.execute(WAITS_FOR_A_LOCK).fetchone(), 20, "it has given up")
+        until(lambda: not page.execute(WAITS_FOR_A_LOCK).fetchone(), 90, "it has given up")
         dump.rollback()
 
         assert "A table is locked by somebody else" in migrated.result(120)

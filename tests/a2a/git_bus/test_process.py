@@ -45,11 +45,11 @@ def process(tmp_path: Path) -> Iterator[Product]:
 
 def test_a_server_that_hangs_stops_its_own_bus_only(silent, bus, participant, process):
     GitBus.objects.filter(pk=bus.row.pk).update(poll_every=timedelta(seconds=1), look_at=Now())
-    until(lambda: GitBus.objects.get(pk=silent.pk).busy_until, 30, "the silent one has its turn")
+    until(lambda: GitBus.objects.get(pk=silent.pk).busy_until, 90, "the silent one has its turn")
 
     participant.submit("r-1", "consolidate", {"transcripts": ["one"]})
 
-    until(Task.objects.exists, 15, "its request is a task")
+    until(Task.objects.exists, 90, "its request is a task")
     assert GitBus.objects.get(pk=silent.pk).busy_until is not None
 
 
@@ -61,12 +61,12 @@ def test_a_host_of_which_every_repository_hangs_leaves_a_place_to_others(
         agent = Agent.objects.create(tenant=silent.agent.tenant, slug=f"s{number}", name="Silent")
         GitBus.objects.create(agent=agent, url=silent.url, participant="assent_acme")
     at_work = GitBus.objects.filter(busy_until__isnull=False)
-    until(lambda: at_work.count() == 3, 30, "three of them have their turns")
+    until(lambda: at_work.count() == 3, 90, "three of them have their turns")
 
     participant.submit("r-1")
     GitBus.objects.filter(pk=bus.row.pk).update(is_active=True, look_at=Now())
 
-    until(Task.objects.exists, 15, "the request on another host is a task")
+    until(Task.objects.exists, 90, "the request on another host is a task")
     assert at_work.exclude(pk=bus.row.pk).count() == 3
 
 
@@ -86,7 +86,7 @@ def test_the_host_of_each_kind_of_address(url, host):
 
 
 def test_it_ends_soon_although_a_server_hangs_and_gives_the_bus_back(silent, process):
-    until(lambda: GitBus.objects.get(pk=silent.pk).busy_until, 30, "it has its turn")
+    until(lambda: GitBus.objects.get(pk=silent.pk).busy_until, 90, "it has its turn")
 
     os.kill(process.processes["bus"].pid, signal.SIGTERM)
 
@@ -97,7 +97,7 @@ def test_it_ends_soon_although_a_server_hangs_and_gives_the_bus_back(silent, pro
 
 
 def test_it_ends_while_it_has_nothing_to_do(db, process):
-    until(lambda: "Looking" in process.log("bus"), 30, "it looks")
+    until(lambda: "Looking" in process.log("bus"), 90, "it looks")
 
     os.kill(process.processes["bus"].pid, signal.SIGTERM)
 
@@ -114,8 +114,8 @@ def test_a_bus_whose_secret_cannot_be_read_says_so_and_the_others_go_on(bus, sil
     def error() -> str:
         return GitBus.objects.without_secrets().get(pk=odd.pk).error
 
-    until(lambda: "not encrypted" in error(), 20, "its error is shown")
-    until(lambda: GitBus.objects.get(pk=bus.row.pk).fetched_at, 20, "the other is served")
+    until(lambda: "not encrypted" in error(), 90, "its error is shown")
+    until(lambda: GitBus.objects.get(pk=bus.row.pk).fetched_at, 90, "the other is served")
 
 
 def with_raw_secret(pk: int) -> None:
