@@ -74,7 +74,7 @@ class Refused(AssentError):
         return {
             "status": "refused",
             "message": f"It was not proposed, and nothing was carried out. {self}",
-            "do_not_retry": self.code not in CORRECTABLE,
+            "do_not_retry": self.code not in CORRECTABLE and self.status not in BUSY,
             "code": self.code,
             "errors": self.errors,
         }

@@ -10,6 +10,8 @@ from django.contrib.auth.decorators import login_required
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 from django.utils.translation import gettext as _, gettext_lazy
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -17,13 +19,21 @@ from approvals.oauth.issuer_tables import CERTIFICATES, Issuer
 from approvals.oauth.workloads import issuers
 from approvals.oauth.workloads.assertions import ALGORITHMS
 from approvals.presentation import refusal_in_words
-from approvals.web.record.pending import Difference, Pending, asks_to_change, show, shown_value
+from approvals.web.record.pending import (
+    Difference,
+    Pending,
+    asks_to_change,
+    show,
+    shown_value,
+    strong,
+)
 from approvals.web.settings.connections.json_fields import KeptJSONField
 from approvals.web.settings.operators import choose_tenant, kept_tenants, origin_of
 from ledger.errors import LedgerError
 from ledger.events import four_eyes
 from ledger.models import ChangeRequest, Tenant
 
+LEFT_EMPTY: dict[str, Any] = {"jwks_url": "", "keys": []}  # one of the two always is
 EXAMPLE = [
     {
         "agent": "helpdesk",
@@ -186,13 +196,19 @@ def _pending(change: ChangeRequest) -> Pending:
     differences = [
         Difference(names[name], shown_value(before.get(name)), shown_value(value))
         for name, value in change.after.items()
-        if before.get(name) != value and (name in {"rules", "is_active"} or not is_certificates)
+        if before.get(name, LEFT_EMPTY.get(name)) != value
+        and (name in {"rules", "is_active"} or not is_certificates)
     ]
     return Pending(
-        asks_to_change(change, change.subject),
+        asks_to_change(change, change.subject) if row else _asks_to_trust(change),
         differences,
         is_overtaken=issuers.version_of(change.tenant, change.subject) != change.in_place_of,
     )
+
+
+def _asks_to_trust(change: ChangeRequest) -> SafeString:
+    asker, issuer = strong(change.asked_by_name), strong(change.subject)
+    return format_html(_("{asker} asks to trust {issuer}."), asker=asker, issuer=issuer)
 
 
 def register() -> None:

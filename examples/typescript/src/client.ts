@@ -1,6 +1,6 @@
 import type { components } from "./api.js";
 import { clock } from "./clock.js";
-import { AssentError, NotAnswered, Refused, Unreachable } from "./errors.js";
+import { AssentError, BUSY, NotAnswered, Refused, Unreachable } from "./errors.js";
 import { outcomeOf } from "./shapes.js";
 import type { Arguments, Intent, JsonObject, JsonValue, Outcome, Row, Tool } from "./shapes.js";
 
@@ -10,7 +10,6 @@ const PATIENCE_MS = 60_000; // how long requests are repeated while Assent is bu
 const FIRST_PAUSE_MS = 2_000;
 const LONGEST_PAUSE_MS = 30_000;
 const LONG_POLL_MS = 30_000;
-const BUSY = new Set([429, 500, 502, 503, 504]);
 const TASK_ENDED = new Set(["completed", "failed", "canceled", "rejected"]);
 const TRANSACTIONS = "/api/v1/transactions";
 

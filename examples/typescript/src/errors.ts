@@ -2,6 +2,7 @@ import type { components } from "./api.js";
 import type { JsonObject } from "./shapes.js";
 
 type Schemas = components["schemas"];
+export const BUSY = new Set([429, 500, 502, 503, 504]);
 // Refusals after which a proposal with other arguments makes sense.
 const CORRECTABLE = new Set(["invalid_arguments", "invalid_request", "plan_refused", "unsafe_text"]);
 
@@ -52,7 +53,7 @@ export class Refused extends AssentError {
     return {
       status: "refused",
       message: `It was not proposed, and nothing was carried out. ${this.message}`,
-      do_not_retry: !CORRECTABLE.has(this.code),
+      do_not_retry: !CORRECTABLE.has(this.code) && !BUSY.has(this.status),
       code: this.code,
       errors: this.errors.map(({ field, message }) => ({ field, message })),
     };

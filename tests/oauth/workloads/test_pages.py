@@ -60,6 +60,19 @@ def test_a_key_set_is_taken_as_a_cluster_prints_it(as_olga, as_otto, fields, key
     assert exchange(key.token()).status_code == 200
 
 
+def test_the_second_operator_reads_that_an_issuer_is_new_and_of_it_what_was_filled_in(
+    as_olga, as_otto, fields
+):
+    as_olga.post(f"{PAGES}new/", fields)
+    change = ChangeRequest.objects.get(kind="issuer")
+
+    page = as_otto.get(f"/changes/{change.pk}/").text
+
+    assert "asks to trust" in page
+    assert "Rules" in page
+    assert "Address of its keys" not in page
+
+
 def test_what_is_empty_says_nothing(as_olga):
     page = as_olga.get(f"{PAGES}new/").content.decode()
 
