@@ -172,6 +172,8 @@ def _in_words(value: Any) -> str:
         if len(value) > MOST_NAMED:
             return _("{number} of them").format(number=len(value))
         return ", ".join(_in_words(item) for item in value)
+    if isinstance(value, dict):
+        return f"({', '.join(f'{name}: {_in_words(item)}' for name, item in value.items())})"
     if isinstance(value, str) and DIGEST.fullmatch(value):
         return f"{value[:8]}…"
     if isinstance(value, bool):

@@ -50,6 +50,7 @@ def test_an_issuer_counts_once_a_second_operator_has_confirmed_it(as_olga, as_ot
     kinds = Event.objects.filter(kind__startswith="issuer_").values_list("kind", flat=True)
     assert list(kinds.order_by("pk")) == ["issuer_asked", "issuer_trusted"]
     assert NAME in as_olga.get(PAGES).text
+    assert "(agent: helpdesk, claims: (" in as_olga.get("/changes/").text
 
 
 def test_a_key_set_is_taken_as_a_cluster_prints_it(as_olga, as_otto, fields, key):
