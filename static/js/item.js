@@ -48,8 +48,8 @@ function show(html) {
   tick();
 }
 
-// Whether somebody has typed into the form; their text must not be replaced.
-const isTouched = (form) => [...form.elements].some((field) =>
+// Whether somebody has typed into the form, or is about to; it must not be replaced.
+const isInUse = (form) => form.contains(document.activeElement) || [...form.elements].some((field) =>
   field.type === "radio" || field.type === "checkbox"
     ? field.checked !== field.defaultChecked
     : field.defaultValue !== undefined && field.value !== field.defaultValue);
@@ -109,7 +109,7 @@ export async function refreshItem() {
   if (openItem() !== item) { refreshItem(); return; }
   const form = $("[data-answer]", item), next = $("[data-item]", parsed(html));
   if (isSame(item, next)) return; // replacing it would take a button away from under the pointer
-  if (form && isTouched(form) && next?.dataset.state === item.dataset.state) return;
+  if (form && isInUse(form) && next?.dataset.state === item.dataset.state) return;
   const top = $(".item-body", item)?.scrollTop ?? 0;
   const details = $$("details", item).map((each) => each.open);
   const hadFocus = heading() === document.activeElement;

@@ -17,6 +17,7 @@ from tests.processes import ROOT, until
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.large,
     pytest.mark.timeout(600),
     pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc"),
 ]

@@ -20,6 +20,7 @@ def test_each_mutant_breaks_one_line_of_the_product(mutant):
     assert mutant.caught_by in checker.INVARIANTS
 
 
+@pytest.mark.large
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")

@@ -244,6 +244,7 @@ def test_the_demo_leaves_address_and_logins_on_the_screen_and_ends_without_killi
     assert "killed" not in shown
 
 
+@pytest.mark.large
 def test_a_command_in_another_terminal_knows_what_the_running_demo_allows(up: Any) -> None:
     up.command = "demo"
     up.begin()
@@ -300,6 +301,7 @@ def test_a_process_that_stands_still_is_replaced(up: Any) -> None:
     assert up.log.read_text().count("stands still and is killed") == len(frozen) == 2
 
 
+@pytest.mark.large
 def test_a_start_while_the_earlier_one_ends_waits_for_it(up: Any) -> None:
     up.start()
     until(lambda: "Looking once a second" in up.log.read_text(), 60, "the bus works")

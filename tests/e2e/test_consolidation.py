@@ -10,9 +10,11 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from a2a import submissions, tasks
-from a2a.models import Question, Skill, Task
+from a2a.models import Message, Question, Skill, Task
 from a2a.submissions import Submission
+from a2a.tasks import questions
 from ledger.models import Agent, AgentToken, Scope
+from ledger.principals import agent
 from ledger.proof.audit import verification
 from tests.processes import ROOT, Product, running
 
@@ -115,11 +117,9 @@ def test_a_worker_that_is_killed_while_a_person_thinks_loses_nothing(desk_of, st
     assert "task_put_back" in kinds
 
 
-def test_what_somebody_typed_survives_news_of_the_task(desk_of, product, a_claimed_task, worker):
-    from a2a.models import Message
-    from a2a.tasks import questions
-    from ledger.principals import agent
-
+def test_what_somebody_types_or_is_about_to_survives_news_of_the_task(
+    desk_of, product, a_claimed_task, worker
+):
     task = a_claimed_task()
     questions.ask(
         task.pk,
@@ -129,17 +129,24 @@ def test_what_somebody_typed_survives_news_of_the_task(desk_of, product, a_claim
         via="api",
     )
     alice = desk_of("alice")
-    alice.locator("#item textarea").fill("Dear Ana, ")
 
-    said = Message(
-        message_id="m2",
-        role="user",
-        principal="agent:acme/orchestrator",
-        principal_name="Orchestrator",
-        parts=[{"text": "Be quick."}],
-    )
-    with alice.expect_response("**/questions/*/"):
-        tasks.add_message(task.pk, said, by=agent("acme", "orchestrator"), via="a2a")
+    def tell(text: str) -> None:
+        said = Message(
+            message_id=text,
+            role="user",
+            principal="agent:acme/orchestrator",
+            principal_name="Orchestrator",
+            parts=[{"text": text}],
+        )
+        with alice.expect_response("**/questions/*/") as news:
+            tasks.add_message(task.pk, said, by=agent("acme", "orchestrator"), via="a2a")
+        news.value.finished()
+        alice.evaluate("new Promise(requestAnimationFrame)")  # whatever comes of it has come
+
+    alice.locator("#item textarea").focus()
+    tell("Be quick.")
+    alice.keyboard.insert_text("Dear Ana, ")
+    tell("And kind.")
 
     expect(alice.locator("#item textarea")).to_have_value("Dear Ana, ")
     alice.get_by_role("button", name="Answer").click()

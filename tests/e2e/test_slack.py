@@ -216,6 +216,7 @@ def test_a_worker_killed_while_it_posts_makes_no_second_message(slack, people, e
         assert [one for one in slack.messages if not one.thread_ts] == [message]
 
 
+@pytest.mark.large
 @pytest.mark.timeout(400)
 def test_a_thousand_pending_messages(slack, people, environment, helpdesk, bob, settings):
     """Each is posted once although Slack limits us, a click is not kept waiting, and those that are

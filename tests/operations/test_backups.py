@@ -46,7 +46,7 @@ def until_all_is_published(cluster: Cluster, log_file) -> None:
     until(lambda: log_file.exists() and published(log_file) == cluster.ask(events))
 
 
-@pytest.mark.parametrize("way", ["whole", "data only"])
+@pytest.mark.parametrize("way", ["whole", pytest.param("data only", marks=pytest.mark.large)])
 def test_a_dump_is_restored_into_a_new_server_and_verifies(folder, log_file, way):
     old, new = Cluster(folder, "old").create(), Cluster(folder, "new").create()
     log_file.touch()
@@ -76,6 +76,7 @@ def test_a_dump_is_restored_into_a_new_server_and_verifies(folder, log_file, way
         committed(desk)
 
 
+@pytest.mark.large
 def test_a_moment_is_restored_and_what_came_after_it_is_noticed_and_not_done_twice(
     folder, log_file
 ):

@@ -78,6 +78,7 @@ def test_every_acknowledged_row_survives_with_a_synchronous_stand_by(folder):
         assert desk.effects()["by_kind"] == {"refund": 1}
 
 
+@pytest.mark.large
 def test_an_asynchronous_stand_by_lacks_what_it_had_not_received_and_the_published_log_tells(
     folder,
 ):

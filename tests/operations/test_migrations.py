@@ -97,6 +97,7 @@ def test_a_migration_goes_on_wherever_it_was_interrupted(upgrade):
     assert upgrade.ask(RECORDED.format("ledger", "9002_indexes")) == 1
 
 
+@pytest.mark.large
 def test_what_was_done_and_not_recorded_is_done_again(upgrade):
     steps = built_beside(upgrade)
     assert {("ledger", "9001_notes"), ("ledger", "9002_indexes")} <= set(steps)

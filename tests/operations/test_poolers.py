@@ -80,7 +80,7 @@ def pgbouncer(main: Cluster, folder: Path, mode: str) -> Iterator[str]:
         process.wait()
 
 
-@pytest.mark.parametrize("mode", ["session", "transaction"])
+@pytest.mark.parametrize("mode", [pytest.param("session", marks=pytest.mark.large), "transaction"])
 def test_the_product_works_through_a_pooler(main, folder, desk, mode):
     pooling = {"ASSENT_DATABASE_POOLING": mode}
     with pgbouncer(main, folder, mode) as url:
