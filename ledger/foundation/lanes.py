@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from django.db import close_old_connections, connections
@@ -167,7 +167,8 @@ class Lane:
             most_waiting_of_one=most_waiting_of_one,
         )
         self._resting = 0  # threads that wait for more work, without those that are handed some
-        self._handed: SimpleQueue[Job[Any]] = SimpleQueue()
+        # Where several wait with a time limit, one of SimpleQueue (CPython 3.11) may wait for ever.
+        self._handed: Queue[Job[Any]] = Queue()
         every.setdefault(name, self)
 
     # --- for those who have work -----------------------------------------------------------------
