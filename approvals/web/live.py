@@ -73,10 +73,14 @@ class Watcher:
 
     async def _listen(self) -> None:
         layer = get_channel_layer()
-        channel = await layer.new_channel()
-        await layer.group_add(GROUP, channel)
-        while True:
-            await self._pass_on(await _message(layer, channel))
+        try:
+            channel = await layer.new_channel()
+            await layer.group_add(GROUP, channel)
+            while True:
+                await self._pass_on(await _message(layer, channel))
+        except Exception:
+            await layer.flush()  # which would keep the channel, and whatever comes for it
+            raise
 
     async def _pass_on(self, message: dict[str, Any] | None) -> None:
         if message is not None:
@@ -113,7 +117,10 @@ class Watcher:
         for socket in [each for each in self.sockets if each.session_chain in subjects]:
             socket.end()
         if changed_users := [each for each in self.sockets if each.user_chain in subjects]:
-            await check(changed_users)
+            try:
+                await check(changed_users)
+            except Exception as failure:  # _check comes back to them
+                logger.warning("people who were changed could not be checked: %r", failure)
         self._due.setdefault(tenant, {}).update(dict.fromkeys(changed))
         if tenant not in self.telling:
             self.telling[tenant] = asyncio.create_task(self._tell_what_is_due(tenant))

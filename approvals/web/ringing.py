@@ -36,15 +36,15 @@ class Ringer:
         self._lock = threading.Lock()
 
     def ring(self, tenant: str, subject: UUID, event_id: int) -> None:
-        self._bells.put((tenant, str(subject), event_id))
         if self._pid != os.getpid():
             self._start()
+        self._bells.put((tenant, str(subject), event_id))
 
     def _start(self) -> None:
         with self._lock:
             if self._pid != os.getpid():
-                self._pid = os.getpid()
                 threading.Thread(target=self._run, name="ringer", daemon=True).start()
+                self._pid = os.getpid()
 
     def _run(self) -> None:
         # One loop for good: with it the connection to Redis stays open.

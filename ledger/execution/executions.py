@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import NamedTuple
 from uuid import UUID
 
@@ -55,7 +55,7 @@ class Executions:
     def __init__(self, on_end: Callable[[Sequence[UUID]], None]) -> None:
         """``on_end`` is called for transactions with which this process has done what it can."""
         self._on_end = on_end
-        self._returned: SimpleQueue[_Returned] = SimpleQueue()
+        self._returned: Queue[_Returned] = Queue()
         self._lock = threading.Lock()
         self._calls: dict[UUID, ToolCall] = {}
         self._has_calls = threading.Event()

@@ -56,9 +56,15 @@ class Breaker:
             logger.warning("%s does not answer (%s)", self._name, reason)
 
     def _probe(self) -> None:
-        if self._probing_pid != os.getpid():
-            self._probing_pid = os.getpid()
+        if self._probing_pid == os.getpid():
+            return
+        try:
             threading.Thread(target=self._ask, name=f"{self._name} probe", daemon=True).start()
+        except RuntimeError:  # the system has no thread left: nobody would close it again
+            self._open_pid = 0
+            logger.exception("no thread to ask %s for a sign of life", self._name)
+        else:
+            self._probing_pid = os.getpid()
 
     def _ask(self) -> None:
         since = time.monotonic()

@@ -101,9 +101,14 @@ class _Background:
 
     def _start(self) -> None:
         with self._lock:
-            if self._pid != os.getpid():
-                self._pid = os.getpid()
+            if self._pid == os.getpid():
+                return
+            try:
                 threading.Thread(target=self._run, name="doorbell", daemon=True).start()
+            except RuntimeError:  # the system has no thread left; the next event tries again
+                logger.exception("no thread to ring the doorbell")
+            else:
+                self._pid = os.getpid()
 
     def _run(self) -> None:
         while True:

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from datetime import timedelta
 
 from django.db import connection
@@ -36,8 +37,9 @@ def count(limit: Limit, of: Of, *, tenant: str = "", agent: str = "") -> None:
         _counts[(limit, of, tenant, agent)] += 1
         if _flusher_of == os.getpid():
             return
-        _flusher_of = os.getpid()
-    threading.Thread(target=_flush_for_ever, name="refusals", daemon=True).start()
+        with suppress(RuntimeError):  # the system has no thread left; the next refusal tries again
+            threading.Thread(target=_flush_for_ever, name="refusals", daemon=True).start()
+            _flusher_of = os.getpid()
 
 
 def _flush_for_ever() -> None:

@@ -7,7 +7,9 @@ import json
 from typing import Any
 
 import pytest
+from channels.layers import get_channel_layer
 from django.db import connections
+from redis.exceptions import RedisError
 
 from approvals.web import live
 from approvals.web.pushed_rows import Browser
@@ -66,3 +68,16 @@ def test_a_page_asks_for_nothing_where_nothing_has_happened(as_alice):
     forge("UPDATE ledger_event SET at = at - interval '1 hour'")  # of her role
 
     assert is_gap(heard_of_two_looks(session)) == [False]
+
+
+def test_tries_to_listen_while_redis_is_away_leave_nothing_behind(settings):
+    away = {**settings.CHANNEL_LAYERS["default"], "CONFIG": {"hosts": ["redis://127.0.0.1:1"]}}
+    settings.CHANNEL_LAYERS = {"default": away}  # channels makes its layers anew
+
+    async def left() -> dict[str, Any]:
+        for _ in range(2):
+            with pytest.raises(RedisError):
+                await live.Watcher()._listen()
+        return dict(get_channel_layer().channels)
+
+    assert asyncio.run(left()) == {}

@@ -90,3 +90,20 @@ def test_a_question_that_fails_by_itself_does_not_keep_it_shut_out(neighbour):
 
 def _is_probed() -> bool:
     return any(thread.name == "The neighbour probe" for thread in threading.enumerate())
+
+
+def test_without_a_thread_to_ask_it_stays_closed_and_the_next_failure_opens_it(
+    neighbour, monkeypatch
+):
+    def no_thread(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", no_thread)
+        neighbour.breaker.open(OSError("refused"))
+    neighbour.breaker.refuse()
+
+    neighbour.breaker.open(OSError("refused"))
+    assert neighbour.breaker.is_open
+    neighbour.answer(True)
+    until(lambda: not neighbour.breaker.is_open)

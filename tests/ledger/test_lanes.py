@@ -74,6 +74,14 @@ def test_a_thread_that_cannot_be_started_takes_no_place(monkeypatch):
     assert lane.start("", str, 1).result(10) == "1"
 
 
+def test_work_that_raises_stop_iteration_is_answered():
+    """As ``next()`` does in a validator of a tool; no future of asyncio takes that."""
+    lane = Lane("test", 1)
+
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        asyncio.run(asyncio.wait_for(lane.run("", next, iter(())), 10))
+
+
 def test_what_finds_no_room_to_wait_is_refused_at_once(gate):
     lane = Lane("test", 1, most_waiting=2, most_waiting_of_one=1, refusal=InterruptedError)
     jobs = [lane.start("a", gate.wait), lane.start("a", str, 1), lane.start("b", str, 2)]
