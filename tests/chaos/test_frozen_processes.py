@@ -173,22 +173,27 @@ def is_granian(pid: int) -> bool:
     return "granian" in faults.command_line(pid)
 
 
-def page(product: Product) -> tuple[int, float]:
+def page(product: Product, path: str = "/sign-in/") -> tuple[int, float]:
     """Status and seconds of a page, on a connection of its own; 0 for a connection that ended."""
     began = time.monotonic()
     try:
-        status = httpx.get(f"{product.environment['ASSENT_LIVE_URL']}/sign-in/", timeout=20)
+        status = httpx.get(f"{product.environment['ASSENT_LIVE_URL']}{path}", timeout=20)
         return status.status_code, time.monotonic() - began
     except httpx.TransportError:
         return 0, time.monotonic() - began
 
 
+def has_answered(product: Product, web_worker: int) -> bool:
+    """Once it answers it says that it lives; before, nobody could tell that it stands still."""
+    page(product, "/api/v1/nothing")  # which is logged
+    return f"web:{web_worker}" in product.log("supervisor")
+
+
 def test_a_web_process_freezes(product, supervised_web, capsys):
     """The other answers; the frozen one is killed within seconds and replaced."""
     until(lambda: len(web_workers(supervised_web.pid)) == 2, 90, "two processes serve")
-    for _ in range(6):
-        page(product)
     frozen, other = web_workers(supervised_web.pid)
+    until(lambda: has_answered(product, frozen) and has_answered(product, other))
 
     with faults.frozen(frozen), ThreadPoolExecutor(16) as pool:
         began = time.monotonic()

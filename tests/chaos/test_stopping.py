@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
 from django.conf import settings
-from redis import Redis
+from redis import ConnectionError, Redis
 from rq import Worker
 
 from approvals.local import embedded_services
@@ -35,8 +35,9 @@ def terminate(product: Product, name: str) -> int:
 
 
 def is_listed(pid: int, url: str = "") -> bool:
-    with Redis.from_url(url or settings.REDIS_URL) as redis:
+    with suppress(ConnectionError), Redis.from_url(url or settings.REDIS_URL) as redis:
         return any(worker.pid == pid for worker in Worker.all(connection=redis))
+    return False  # it has just been started
 
 
 def somebody_waits(url: str) -> bool:
