@@ -280,14 +280,14 @@ def _do(job: Job[Any]) -> Callable[[], None]:
         sessions.end_if_lost()
         return partial(job.set_result, job.work())
     except StopIteration as failure:
-        return partial(job.set_exception, _of_no_iterator(failure))
+        return partial(job.set_exception, _as_error(failure))
     except BaseException as failure:
         return partial(job.set_exception, failure)
     finally:
         del job  # which the failure would keep in a circle
 
 
-def _of_no_iterator(failure: StopIteration) -> RuntimeError:
+def _as_error(failure: StopIteration) -> RuntimeError:
     """A future of asyncio does not take StopIteration: whoever waited for it would for ever."""
     error = RuntimeError("The work raised StopIteration.")
     error.__cause__ = failure

@@ -112,7 +112,7 @@ class Calls:
         )
         for job_id in unknown:
             work[job_id]()  # which finds out that there is no such row, and says so
-        self._end([])  # who waits although there is room, since there was no thread for others
+        self._end([])  # begins who waits although there is room: no thread could be started before
         close_old_connections()  # the threads may have the session
 
     def _begin_later(self, name: str, job_id: str, do: Callable[[], None], wait_s: float) -> None:

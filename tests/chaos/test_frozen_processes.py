@@ -186,7 +186,8 @@ def page(product: Product, path: str = "/sign-in/") -> tuple[int, float]:
 def has_answered(product: Product, web_worker: int) -> bool:
     """Once it answers it says that it lives; before, nobody could tell that it stands still."""
     page(product, "/api/v1/nothing")  # which is logged
-    return f"web:{web_worker}" in product.log("supervisor")
+    lines = product.log("supervisor").splitlines()
+    return any(f'"web:{web_worker}"' in line and "/api/v1/nothing" in line for line in lines)
 
 
 def test_a_web_process_freezes(product, supervised_web, capsys):
